@@ -83,6 +83,7 @@ type moment struct {
 	at                   time.Time
 	died, forged, waited counts
 	unusable, undecided  counts // what went into quarantine: deliveries by source, records by subscription
+	broken               counts // deliveries that the log does not take, by source
 }
 
 const (
@@ -104,6 +105,7 @@ func (s *seen) take(families []*dto.MetricFamily, at time.Time) {
 	s.past = append(s.past, moment{at: at, died: s.of("forebay_lane_dead_letters_total").by(sum, "destination"),
 		forged: deliveries.with("reason", "mismatch", "malformed", "missing_header", "bad_key").by(sum, "team", "source"), waited: s.waiting(inbox.AttentionDead),
 		unusable:  deliveries.with("outcome", "quarantined").by(sum, "team", "source"),
+		broken:    deliveries.with("outcome", "broken").by(sum, "team", "source"),
 		undecided: s.of("forebay_stream_decisions_total").with("decision", "quarantined").by(sum, "subscription")})
 }
 
