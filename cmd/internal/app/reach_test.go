@@ -127,8 +127,8 @@ func TestReadyzWithoutALeader(t *testing.T) {
 	}
 }
 
-// TestReadyzSaysThatATopicWasChanged: a topic that is compacted from one day on loses what it has, and a process that runs says so; it goes on,
-// since no team's topic holds up the others.
+// TestReadyzSaysThatATopicWasChanged: a topic that is compacted from one day on loses what it has, and a process that runs says so and acknowledges
+// nothing into it; it goes on, since no team's topic holds up the others.
 func TestReadyzSaysThatATopicWasChanged(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, "http://127.0.0.1:1", nil, true)
@@ -155,8 +155,12 @@ func TestReadyzSaysThatATopicWasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	says("events.acme.orders: cleanup.policy")
+	if got := p.send("orders", "orders-secret", order("x", 1)); got != http.StatusServiceUnavailable {
+		t.Errorf("a delivery into it was answered %d", got)
+	}
 	r.createTopics() // as topics apply does
 	says("")
+	p.accepted("orders", "orders-secret", order("x", 1))
 	p.clean()
 }
 

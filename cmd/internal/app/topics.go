@@ -29,6 +29,8 @@ type unfitTopics struct {
 	topics topics.Unfit
 	since  time.Time
 	mended chan struct{} // closed and made again when they change
+
+	changed atomic.Pointer[topics.Unfit] // those that became unfit since the start, as recheckTopics saw them last; nil: none that is known
 }
 
 // put replaces them.
@@ -173,13 +175,14 @@ func (a *App) recheckTopics(ctx context.Context) error {
 // It returns what it says now. Topics that are missing are left out: those who write to them or read them tell of these.
 func (a *App) tellChanged(unfit topics.Unfit, said error) error {
 	maps.DeleteFunc(unfit, func(_, why string) bool { return why == "" })
+	a.unfit.changed.Store(&unfit)
 	err := unfit.Err(a.cfg.Path)
 	switch {
 	case err == nil && said != nil:
 		a.log.Info("all topics can be used")
 		a.ready.set("topics", nil)
 	case err != nil && (said == nil || said.Error() != err.Error()):
-		a.log.Error("a topic was changed so that events can be lost or refused, and is used on: no process would start with it", "error", err)
+		a.log.Error("a topic was changed so that events can be lost or refused: no process would start with it. It is used on, but nothing is acknowledged into one that is compacted", "error", err)
 		a.ready.set("topics", notice("changed while this process runs, so that events can be lost or refused: "+err.Error()))
 	}
 	return err
@@ -217,7 +220,8 @@ func (t *attention) withoutTopicsRows() (rows []api.AttentionItem) {
 	return rows
 }
 
-// fitLog takes what the intake acknowledges, and refuses it for topics that are unfit: there an acknowledged delivery could be lost.
+// fitLog takes what the intake acknowledges, and refuses it for topics that are unfit: there an acknowledged delivery could be lost. Of those that were
+// changed since the start it refuses the ones that are compacted, which lose events for sure: with fewer replicas in sync, say, an operator goes on on purpose.
 type fitLog struct {
 	*producer.Producer
 	a *App
@@ -226,6 +230,9 @@ type fitLog struct {
 func (l fitLog) refused(topic string) error {
 	if err := l.a.unfit.err(l.a.cfg.Path, topic); err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "append", Err: fmt.Errorf("the topic cannot be used: %w", err)}
+	}
+	if changed := l.a.unfit.changed.Load(); changed != nil && changed.Compacts(topic) {
+		return &schemas.Error{Kind: schemas.Unavailable, Op: "append", Err: fmt.Errorf("the topic loses what it has: %w", changed.Err(l.a.cfg.Path, topic))}
 	}
 	return nil
 }

@@ -50,6 +50,9 @@ func (u Unfit) Err(file string, names ...string) error {
 	return nil
 }
 
+// Compacts reports whether a topic loses what was acknowledged, whatever became of it, as it is compacted.
+func (u Unfit) Compacts(topic string) bool { return strings.Contains(u[topic], cleanupPolicy+" ") }
+
 // Check checks topics before a process uses them: every topic except spare ones must exist, with settings that keep acknowledged events
 // (P1) and the broker's append times. file is the configuration's path. The notes tell of topics that keep events for another time than is
 // configured: a process starts with these.
