@@ -26,7 +26,7 @@ func TestLacks(t *testing.T) {
 	if right, ok := errors.AsType[*record.Right](record.By("user b", record.Lacks(nil, "Create", "topic t", refused))); !ok || right.User != "user b" {
 		t.Errorf("without a client: %+v", right)
 	}
-	if err := record.Lacks(cl, "Read", "topic t", kerr.UnknownTopicOrPartition); err != kerr.UnknownTopicOrPartition { //nolint:errorlint // as it is
+	if err := record.Lacks(cl, "Read", "topic t", kerr.UnknownTopicOrPartition); err != kerr.UnknownTopicOrPartition {
 		t.Errorf("another error: %v", err)
 	}
 }

@@ -349,18 +349,7 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 			d.failing = kept.Failing
 		}
 	case d.failingSaved: // an attempt of another process succeeded
-		d.failingSaved = false
-		if !d.breaker.openSince.IsZero() {
-			d.recover(now)
-		}
-		if now.Sub(d.heard) >= probeEvery { // again and again where this process alone is cut off
-			d.heard = now
-			d.comesBack(now)
-		}
-		if d.failing = now; d.failures == 0 { // nothing has failed here
-			d.failing = time.Time{}
-		}
-		d.serve()
+		d.reachedElsewhere(now)
 	}
 	n.again = max(n.again, d.again(now))
 	openSince := d.breaker.openSince
@@ -374,6 +363,22 @@ func (d *Destination) adopt(kept ledger.DestinationState) (n news) {
 		n.since, n.openSince = d.failing, openSince
 	}
 	return n
+}
+
+// reachedElsewhere takes over that another process got through where the store had that nobody did.
+func (d *Destination) reachedElsewhere(now time.Time) {
+	d.failingSaved = false
+	if !d.breaker.openSince.IsZero() {
+		d.recover(now)
+	}
+	if now.Sub(d.heard) >= probeEvery { // again and again where this process alone is cut off
+		d.heard = now
+		d.comesBack(now)
+	}
+	if d.failing = now; d.failures == 0 { // nothing has failed here
+		d.failing = time.Time{}
+	}
+	d.serve()
 }
 
 // again returns what is to be tried now by what this process knows.

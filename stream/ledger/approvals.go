@@ -120,12 +120,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		return a, schemas.Errorf(schemas.Invalid, op, "action %q, expires %s", r.ActionID, r.Expires)
 	}
 	err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error {
-		held := false
-		err := tx.QueryRow(ctx, `SELECT epoch = $2 AND token = $3 FROM fences WHERE id = $1 FOR KEY SHARE`, r.Fence, r.Epoch, r.Token).Scan(&held)
-		if errors.Is(err, pgx.ErrNoRows) || err == nil && !held {
-			return ErrFenced
-		}
-		if err != nil {
+		if err := r.holds(ctx, tx); err != nil {
 			return err
 		}
 		last, err := oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1 FOR UPDATE OF p`, id))
@@ -178,6 +173,16 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		return Approval{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 	}
 	return a, nil
+}
+
+// holds returns [ErrFenced] unless who asks has its fence, which nobody takes before the end of tx.
+func (r ApprovalRequest) holds(ctx context.Context, tx pgx.Tx) error {
+	held := false
+	err := tx.QueryRow(ctx, `SELECT epoch = $2 AND token = $3 FROM fences WHERE id = $1 FOR KEY SHARE`, r.Fence, r.Epoch, r.Token).Scan(&held)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && !held {
+		return ErrFenced
+	}
+	return err
 }
 
 const (
