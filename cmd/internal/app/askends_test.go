@@ -140,7 +140,7 @@ func TestMessagesOfQuestionsAreChanged(t *testing.T) {
 		} else if _, err := p.api.AnswerApproval(t.Context(), a.ID, api.VerbDeny, api.ApprovalRequest{Reason: "looked", By: "jo"}); err != nil {
 			t.Fatal(err)
 		}
-		if !rig.Until(time.Minute, func() bool { return len(of("chat.update")) == n+2 }) {
+		if !rig.Until(3*time.Minute, func() bool { return len(of("chat.update")) == n+2 }) { // that its entity has moved on is seen within a minute
 			t.Fatalf("%s: changed %+v", want, of("chat.update"))
 		}
 		asked, ended := of("chat.postMessage")[n], of("chat.update")[n+1]
