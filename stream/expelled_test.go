@@ -1,14 +1,18 @@
 package stream
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/stream/internal/streamtest"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // A member that is expelled while it joins a rebalance comes back under another id, and kgo tells its callbacks nothing:
@@ -80,6 +84,69 @@ func (r *rig) expel(t *testing.T, member string) {
 	resp, err := req.RequestWith(r.Ctx(), r.Client)
 	if err != nil || resp.ErrorCode != 0 || len(resp.Members) == 1 && resp.Members[0].ErrorCode != 0 {
 		t.Fatalf("expel %s: %+v, %v", member, resp, err)
+	}
+}
+
+// silent is a ledger that does not answer for a while, and does not know of members that join meanwhile.
+type silent struct {
+	*memory
+	is      atomic.Bool
+	unknown atomic.Value // the member that has joined meanwhile
+}
+
+var errSilent = errors.New("the ledger does not answer")
+
+func (s *silent) Began(ctx context.Context) (time.Time, error) {
+	if s.is.Load() {
+		return time.Time{}, errSilent
+	}
+	return s.memory.Began(ctx)
+}
+
+func (s *silent) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error) {
+	if s.is.Load() {
+		return nil, errSilent
+	}
+	return s.memory.Claim(ctx, req)
+}
+
+func (s *silent) Enter(member string) {
+	if s.is.Load() {
+		s.unknown.Store(member)
+	}
+}
+
+func (s *silent) Unknown(member string) bool { return s.is.Load() && s.unknown.Load() == member }
+
+// A member that is expelled while the ledger does not answer is not in the group before it does, however it learns that it was expelled: it could
+// claim nothing, and nobody could take it out again.
+func TestExpelledIsOutUntilTheLedgerAnswers(t *testing.T) {
+	t.Parallel()
+	for name, expel := range map[string]func(t *testing.T, r *rig){
+		"by its heartbeat": func(t *testing.T, r *rig) { r.expel(t, r.Cluster.GroupInfo(testGroup).Members[0].MemberID) },
+		"while it joins":   func(t *testing.T, r *rig) { r.joinsLate(t, func(member string) { r.expel(t, member) }) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, 1)
+			r.Produce(0, 0)
+			m := &silent{memory: newMemory()}
+			run := r.start(r.config(m, newLanes()))
+			run.untilRunning(t, 1)
+			run.untilReady(t)
+			m.is.Store(true)
+			expel(t, r)
+			if !streamtest.Until(func() bool { return errors.Is(run.Ready(), errSilent) }) {
+				t.Fatalf("ready: %v", run.Ready())
+			}
+			if members := r.Cluster.GroupInfo(testGroup).Members; len(members) > 0 || run.Alive() {
+				t.Errorf("it waits for the ledger, alive %v, with %d members in the group", run.Alive(), len(members))
+			}
+			m.is.Store(false)
+			run.untilRunning(t, 1)
+			run.untilReady(t)
+			m.check(t)
+		})
 	}
 }
 

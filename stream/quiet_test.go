@@ -23,6 +23,7 @@ func (quiet) ApplyCommand(context.Context, *ledger.Claim, ledger.Command) (ledge
 func (quiet) Listen(func()) (stop func())                       { return func() {} }
 func (quiet) Enter(string)                                      {}
 func (quiet) Present(string) bool                               { return true }
+func (quiet) Unknown(string) bool                               { return false }
 func (quiet) Absent(func([]string)) (stop func())               { return func() {} }
 func (quiet) Left(func()) (stop func())                         { return func() {} }
 func (quiet) ForgetMember(context.Context, string) error        { return nil }

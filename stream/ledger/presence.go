@@ -29,7 +29,8 @@ import (
 //
 // So a member is judged only after it has ceased to take itself for present, and who was judged is never present again: the row decides. A
 // process that is frozen keeps its connection. After a restart, a crash or a failover of the server all locks are free at once, and where a proxy
-// ended, many: members of before have grace to come back.
+// ended, many: members of before have grace to come back. Who joins and has no row a while later has lost Postgres, and leaves by itself: nobody else
+// could take it out.
 type presence struct {
 	db      *Pool
 	channel string
@@ -51,16 +52,19 @@ type presence struct {
 }
 
 const (
-	lease = 3 * pg.BeatEvery
-	grace = 20 * time.Second
+	lease   = 3 * pg.BeatEvery
+	grace   = 20 * time.Second
+	unknown = 10 * pg.BeatEvery // from then on, see [Namespace.Unknown]
 )
 
 // entry is the member of a subscription's group that this process is.
 type entry struct {
 	member string
-	wrote  bool  // its row is there, or may be
-	lock   int64 // that its row has; 0: not known
-	judged bool  // somebody takes it out of the group
+	since  time.Time // when it was entered
+	wrote  bool      // its row is there, or may be
+	there  bool      // its row was there
+	lock   int64     // that its row has; 0: not known
+	judged bool      // somebody takes it out of the group
 }
 
 var errPooled = errors.New("two connections are one session of the server, as behind a pooler in transaction mode, where a session's lock is nobody's: " +
@@ -81,7 +85,7 @@ func (n *Namespace) Enter(member string) {
 	case member == "":
 		delete(p.members, n.id)
 	case e == nil || e.member != member:
-		p.members[n.id] = &entry{member: member}
+		p.members[n.id] = &entry{member: member, since: p.now()}
 	}
 }
 
@@ -98,6 +102,16 @@ func (n *Namespace) Present(member string) bool {
 	now := p.now()
 	age := max(now.Sub(p.answered), now.Round(0).Sub(p.answered.Round(0))) // by the wall too: it goes on while the machine is suspended
 	return !e.judged && e.lock != 0 && e.lock == p.lock && age < lease
+}
+
+// Unknown reports whether the member was entered a while ago, and its row could not be written since: nobody can tell when its process has died, or
+// that it has lost Postgres.
+func (n *Namespace) Unknown(member string) bool {
+	p := n.ledger.presence
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.members[n.id]
+	return e != nil && e.member == member && !e.there && p.now().Sub(e.since) >= unknown
 }
 
 // Absent calls tell with the members of the group that are to be taken out, since their processes are gone or were taken for gone: with
@@ -210,7 +224,7 @@ ON CONFLICT (subscription, member) DO UPDATE SET presence = excluded.presence, s
 			return err
 		}
 		p.mu.Lock()
-		e.lock, e.judged = lock, tag.RowsAffected() == 0
+		e.lock, e.there, e.judged = lock, true, tag.RowsAffected() == 0
 		p.mu.Unlock()
 	}
 	return nil

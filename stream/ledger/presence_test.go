@@ -77,11 +77,18 @@ func TestWhoIsGone(t *testing.T) {
 
 	other := newLooker(f)
 	other.n.Enter("lives")
+	other.at = other.at.Add(unknown - 1)
+	if other.n.Unknown("lives") || other.n.Unknown("another") {
+		t.Error("it is unknown at once")
+	}
+	if other.at = other.at.Add(1); !other.n.Unknown("lives") || other.n.Unknown("another") {
+		t.Error("without a row it is not unknown")
+	}
 	if !other.n.Present("lives") {
 		t.Error("before its row is there it is not present")
 	}
 	other.do(other.Beat)
-	if !other.n.Present("lives") || other.n.Present("here") != true {
+	if !other.n.Present("lives") || other.n.Present("here") != true || other.n.Unknown("lives") {
 		t.Error("with its row it is not present")
 	}
 	if other.at = other.at.Add(lease); other.n.Present("lives") {
@@ -104,8 +111,8 @@ func TestWhoIsGone(t *testing.T) {
 	for l.absent(0) != "" || len(l.free) == 0 { // the server ends the session a moment later
 	}
 	other.do(other.Began)
-	if other.n.Present("lives") {
-		t.Error("under a lock that its row does not have it is present")
+	if other.n.Present("lives") || other.n.Unknown("lives") {
+		t.Error("under a lock that its row does not have it is present, or is unknown")
 	}
 	other.do(other.Beat)
 	if got := l.absent(lease); got != "" || !other.n.Present("lives") {

@@ -3,6 +3,8 @@ package owner
 import (
 	"context"
 	"slices"
+
+	"github.com/forebay-io/forebay/stream/internal/retry"
 )
 
 // A process that was killed stays a member of its group until its session times out, and its partitions with it. The ledger knows earlier that
@@ -57,5 +59,49 @@ func (o *Owner) exit(ctx context.Context, member string) {
 	o.cfg.Ledger.Enter("")
 	if err := o.cfg.Ledger.ForgetMember(ctx, member); err != nil {
 		o.log.Info("the member that has left is forgotten by another process", "error", err)
+	}
+}
+
+// quits reports whether this process's member leaves the group since nobody else could take it out: it has joined, and has lost the ledger before
+// that knew of it. It can claim nothing, and would keep the partitions that it is given.
+func (o *Owner) quits(ctx context.Context, s session) bool {
+	if !o.pulse.quitting(s) {
+		if !o.cfg.Ledger.Unknown(s.member) {
+			return false
+		}
+		err := askLedger(ctx, o.cfg.Ledger)
+		if err == nil || ctx.Err() != nil {
+			return false
+		}
+		o.log.Warn("leaves the group: the ledger does not answer, and does not know yet of this member", "member", s.member, "error", err)
+		o.pulse.quit(s.member)
+	}
+	if err := o.broker.remove(ctx, s.member); err != nil {
+		o.log.Warn("group not left; trying again", "member", s.member, "error", err)
+	}
+	return true
+}
+
+// askLedger returns nil if the ledger answers.
+func askLedger(ctx context.Context, l Ledger) error {
+	ctx, cancel := context.WithTimeout(ctx, cleanupTimeout)
+	defer cancel()
+	_, err := l.Began(ctx)
+	return err
+}
+
+// awaitLedger waits until the ledger answers, or the process stops. kgo joins again only after that.
+func (o *claimer) awaitLedger() {
+	var wait retry.Backoff
+	for o.joins.Err() == nil {
+		err := askLedger(o.joins, o.cfg.Ledger)
+		if err == nil {
+			return
+		}
+		if o.joins.Err() == nil {
+			o.status.setGroupError(err)
+			o.log.Warn("the group is joined again when the ledger answers; trying again", "error", err)
+			wait.Sleep(o.joins)
+		}
 	}
 }

@@ -34,6 +34,7 @@ type pulse struct {
 	mu     sync.Mutex
 	cur    *session  // nil: not in the group
 	last   time.Time // when the last confirmed heartbeat was sent; zero: none counts
+	quits  string    // the id of a member that leaves the group, and does not count as alive any more; empty: none does
 	rounds uint64    // grows with every change of cur: an answer to an older session does not count
 }
 
@@ -52,8 +53,24 @@ func nowSuspended(suspended func() time.Duration) func() time.Time {
 func (p *pulse) Alive() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cur != nil && !p.last.IsZero() && p.now().Sub(p.last) < p.timeout
+	return p.cur != nil && !p.leaves(*p.cur) && !p.last.IsZero() && p.now().Sub(p.last) < p.timeout
 }
+
+// quit has a member not be alive any more: it leaves the group, which may give its partitions away at once.
+func (p *pulse) quit(member string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quits = member
+}
+
+// quitting reports whether quit was called with the session's member.
+func (p *pulse) quitting(s session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.leaves(s)
+}
+
+func (p *pulse) leaves(s session) bool { return p.quits != "" && p.quits == s.member }
 
 // otherMember reports whether s has another member id than the session before: then this process was no member in between.
 func (p *pulse) otherMember(s session) bool {

@@ -37,6 +37,7 @@ type claimer struct {
 	pulse   *pulse
 	status  *status
 	metrics *metrics
+	joins   context.Context // once it is done, the group is not joined again
 
 	mu      sync.Mutex
 	parts   map[reader.TopicPartition]*assignment
@@ -92,15 +93,21 @@ func (o *claimer) dropFormerClaims(s session) []reader.TopicPartition {
 	parts := slices.Collect(maps.Keys(o.parts))
 	o.mu.Unlock()
 	o.log.Warn("expelled from the group and joined again; claiming what is still assigned again", "member", s.member, "partitions", len(parts))
-	o.lost(parts)
+	o.drop(parts)
 	return parts
 }
 
 // revoked gives up partitions that the group takes: drained, mirrored, released.
 func (o *claimer) revoked(parts []reader.TopicPartition) { o.end(parts, errRevoked) }
 
-// lost drops partitions that the group has given away, and ends the session.
+// lost drops partitions that the group has given away, and returns when the group may be joined again.
 func (o *claimer) lost(parts []reader.TopicPartition) {
+	o.drop(parts)
+	o.awaitLedger()
+}
+
+// drop drops partitions that the group has given away, and ends the session.
+func (o *claimer) drop(parts []reader.TopicPartition) {
 	o.pulse.lost()
 	o.status.leave()
 	o.end(parts, errLost)

@@ -21,6 +21,7 @@ type Ledger interface {
 	Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error)
 	Enter(member string)
 	Present(member string) bool
+	Unknown(member string) bool
 	Absent(tell func(members []string)) (stop func())
 	Left(notify func()) (stop func())
 	ForgetMember(ctx context.Context, member string) error

@@ -22,6 +22,9 @@
 // A member that was expelled and joins again under another id gets no callback from kgo for the partitions that it had. The
 // owner gives up all of them and claims them again: the group may have been empty for a while, and an operator may have moved it.
 //
+// A process that has lost the ledger, and not Kafka, is taken out of the group by the others. It joins again when the ledger answers. Where kgo has
+// joined for it before that, nobody knows of the new member, and it leaves by itself.
+//
 // # Where a subscription begins
 //
 // begin is resolved to offsets once, and stored. A topic that is added later begins as begin says if it has records from before

@@ -49,6 +49,9 @@ func New(cfg Config) (*Owner, error) {
 //
 // Where the group rebalances since a member was taken out, beat has the client join at once: that looks once per heartbeat interval.
 func (o *Owner) beat(ctx context.Context, at session) error {
+	if o.quits(ctx, at) {
+		return kerr.UnknownMemberID
+	}
 	rebalances, err := o.broker.heartbeat(ctx, at)
 	if o.left.Swap(false) && rebalances {
 		o.group.ForceRebalance()
@@ -122,7 +125,7 @@ func (o *Owner) Run(ctx context.Context, topics Topics, w Work) error {
 	defer stop()
 	mir := newMirror(o.cfg, o.metrics)
 	k := &claimer{cfg: o.cfg, log: o.log, work: w, topics: topics, mirror: mir, broker: topics.broker, pulse: o.pulse,
-		status: o.status, metrics: o.metrics, parts: map[reader.TopicPartition]*assignment{}, running: map[*ledger.Claim]*runningClaim{}}
+		status: o.status, metrics: o.metrics, joins: ctx, parts: map[reader.TopicPartition]*assignment{}, running: map[*ledger.Claim]*runningClaim{}}
 	callbacks := &gated{to: k, ready: make(chan struct{})}
 	client, err := kgo.NewClient(append(groupOptions(o.cfg, callbacks), kgo.WithContext(w.Cleaning))...)
 	if err != nil {

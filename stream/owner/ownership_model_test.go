@@ -175,16 +175,19 @@ type process struct {
 	open  bool // the lanes
 	call  bool // at a destination
 	away  int8 // of the session by which others know that it lives
+	cut   bool // it does not reach Postgres at all
+	quits bool // its member is about to leave, since nobody could take it out
 
 	late bool // judge: somebody else was assigned the partition, and claimed it, since this assignment was made
 }
 
 // What is known of a process by its session with Postgres; see ledger.Namespace.Present.
 const (
-	present int8 = iota
-	freed        // its lock is free, and it takes itself for present
-	absent       // it does not any more
-	judged       // by another: its member is to leave
+	unwritten int8 = iota // its member has no row yet
+	present
+	freed  // its lock is free, and it takes itself for present
+	absent // it does not any more
+	judged // by another: its member is to leave
 )
 
 type message struct {
@@ -312,12 +315,8 @@ func noted(at int8, former bool) mirrorPosition {
 	return m
 }
 
-// enter is the owner's word of another member id: nobody has judged that one.
-func (p *process) enter() {
-	if p.away == judged {
-		p.away = present
-	}
-}
+// enter is the owner's word of another member id: nobody has judged that one, nor knows of it yet.
+func (p *process) enter() { p.away, p.quits = unwritten, false }
 
 func (p *process) keep(m *mirror) {
 	read := func(from map[reader.TopicPartition]mirrorPosition) (int8, bool) {
@@ -373,7 +372,7 @@ const modelTick = time.Second
 
 // alive asks the real pulse.
 func (p *process) alive(timeout int8) bool {
-	if p.away > freed {
+	if p.away > freed || p.quits {
 		return false
 	}
 	now := time.Unix(1000, 0)

@@ -11,7 +11,7 @@ type machine struct {
 	timeout int8 // of sessions, in ticks; 0: time is not looked at, and a member may be expelled at any time
 	lossy   bool // the ledger may lose its last transaction
 	alone   bool // there is one process only
-	absent  bool // processes may lose the session by which others know that they live
+	absent  bool // processes may lose the session by which others know that they live, or all of Postgres
 	now     []move
 	from    world
 }
@@ -56,6 +56,7 @@ func (m *machine) moves(w world) []move {
 		m.mirrors(i)
 		m.lives(i)
 		m.present(i)
+		m.cuts(i)
 		m.restarts(i)
 	}
 	m.coordinator()
@@ -119,7 +120,7 @@ func (m *machine) client(i int) {
 	committing := p.msg.from != 0 && !p.msg.lost // kgo holds its join back until the answer
 	switch {
 	case !p.up:
-	case p.k == kOut && !p.closing:
+	case p.k == kOut && !p.closing && !p.cut: // claimer.awaitLedger
 		m.try(i, "joins", ok(func(w *world, p *process) {
 			p.rename() // under the id that was lost it is refused first
 			p.knowsMember = true
@@ -297,7 +298,7 @@ func (w *world) generation(to int8) {
 func (m *machine) claim(i int) {
 	p, l := &m.from.p[i], &m.from.ledger
 	me := int8(i) + 1
-	if !p.up {
+	if !p.up || m.unreached(i) {
 		return
 	}
 	ended := p.cause != goesOn
@@ -540,7 +541,7 @@ func (w *world) untrue(s stopState) string {
 func (m *machine) runs(i int) {
 	p := &m.from.p[i]
 	me := int8(i) + 1
-	if !p.up || p.pc != pcRun || p.ended || p.recheck {
+	if !p.up || p.pc != pcRun || p.ended || p.recheck || p.cut {
 		return
 	}
 	w := &m.from
@@ -734,25 +735,88 @@ func (m *machine) present(i int) {
 	if !m.absent || !p.up || !m.from.group.member[i] {
 		return
 	}
-	if p.away == present {
+	switch p.away {
+	case unwritten:
+		if !p.cut && p.knowsMember {
+			m.try(i, "has its row written", ok(func(_ *world, p *process) { p.away = present }))
+		}
+	case present:
 		m.fault(i, "loses its session with Postgres", ok(func(_ *world, p *process) { p.away = freed }))
-	}
-	if p.away == freed {
+	case freed:
 		m.try(i, "does not take itself for present any more", ok(func(_ *world, p *process) { p.away = absent }))
 	}
-	if p.away == freed || p.away == absent || p.away == judged && m.mutant == forgetsJudged {
+	if !p.cut && (p.away == freed || p.away == absent || p.away == judged && m.mutant == forgetsJudged) {
 		m.try(i, "has a session with Postgres again", ok(func(_ *world, p *process) { p.away = present }))
 	}
 	switch {
 	case !other.up || other.away != present:
 	case p.away == absent:
-		m.add2(i, "is judged by another", ok(func(_ *world, p *process) { p.away = judged }))
+		m.try(i, "is judged by another", ok(func(_ *world, p *process) { p.away = judged }))
 	case p.away == freed && m.mutant == judgesEarly:
 		m.add2(i, "is judged and taken out while it takes itself for present", ok(func(w *world, _ *process) { w.expel(i) }))
 	}
 	if p.away == judged && p.knowsMember || p.away == present && m.mutant == forgetsJudged && m.from.left.faults == 0 {
 		m.try(i, "is taken out of the group by another", ok(func(w *world, _ *process) { w.expel(i) }))
 	}
+	m.quits(i)
+}
+
+// quits is a member that leaves by itself, since nobody could take it out: see owner.quits.
+func (m *machine) quits(i int) {
+	p := &m.from.p[i]
+	if m.mutant == staysUnknown || !p.knowsMember {
+		return
+	}
+	if p.cut && p.away == unwritten && !p.quits {
+		m.try(i, "is about to leave the group", ok(func(_ *world, p *process) { p.quits = true }))
+	}
+	if p.quits || m.mutant == leavesAlive && p.cut && p.away == unwritten {
+		m.try(i, "takes itself out of the group", ok(func(w *world, _ *process) { w.expel(i) }))
+	}
+}
+
+// cuts is a process that reaches Postgres no more, and Kafka still: its session ends, its transaction with it, and nothing of what it asks there comes.
+func (m *machine) cuts(i int) {
+	p := &m.from.p[i]
+	if !m.absent || !p.up {
+		return
+	}
+	if p.cut {
+		m.add2(i, "reaches Postgres again", ok(func(_ *world, p *process) { p.cut = false }))
+		return
+	}
+	m.fault(i, "reaches Postgres no more", ok(func(w *world, p *process) {
+		if p.cut = true; p.away == present {
+			p.away = freed
+		}
+		if w.ledger.lock == int8(i)+1 {
+			w.ledger.lock, p.pc, p.found, p.early = nobody, pcLock, offer{at: none}, none
+		}
+	}))
+}
+
+// unreached is what becomes of a claim of a process that reaches Postgres no more; false if it goes on as it would.
+func (m *machine) unreached(i int) bool {
+	p := &m.from.p[i]
+	if !p.cut {
+		return false
+	}
+	switch p.pc {
+	case pcLock, pcReport:
+		if p.cause != goesOn {
+			m.try(i, "gives its claim up", ok(func(w *world, p *process) { w.done(i) }))
+		}
+	case pcRelease, pcUnused:
+		m.try(i, "does not release its fence", ok(func(w *world, p *process) { w.done(i) }))
+	case pcRun:
+		if !p.ended {
+			m.try(i, "does not come to write", ok(func(_ *world, p *process) { p.ended, p.read = true, false }))
+		}
+		return false
+	default:
+		return false
+	}
+	return true
 }
 
 // restarts is a process that is killed, stopped or started.

@@ -34,6 +34,8 @@ const (
 	readsOverCuts
 	judgesEarly
 	forgetsJudged
+	staysUnknown
+	leavesAlive
 )
 
 // search is one exhaustive walk.
@@ -272,6 +274,8 @@ func TestOwnershipSearchFindsMutants(t *testing.T) {
 		{"calls start without a pulse", aliveIgnored, calls, "an owner starts a call after a newer claim"},
 		{"a process is judged while it takes itself for present", judgesEarly, away, "an owner starts a call after a newer claim"},
 		{"one that was judged is present again", forgetsJudged, away, "an owner starts a call after a newer claim"},
+		{"a member joins without the ledger and stays", staysUnknown, away, "no run without any more faults"},
+		{"a member leaves while it takes itself for alive", leavesAlive, away, "an owner starts a call after a newer claim"},
 		{"a log that was cut is read on", readsOverCuts, cut, "a record is skipped silently"},
 	} {
 		f := tt.in.walk(tt.plant)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,7 +39,7 @@ func TestKilledIsBackBeforeItsSessionEnds(t *testing.T) {
 }
 
 // TestLosesPostgresAlone: the server ends the session by which others know that a process lives, while that can reach it no more, and reaches
-// Kafka. It begins nothing, others take it out of the group, and once it can it joins again.
+// Kafka. It begins nothing, others take it out of the group, it stays out of it, and once it can it joins again.
 func TestLosesPostgresAlone(t *testing.T) {
 	t.Parallel()
 	r := deploy(t, rig.SharedKafka(t), options{latency: 2 * time.Millisecond})
@@ -54,6 +55,10 @@ func TestLosesPostgresAlone(t *testing.T) {
 		proxy.HangAll()
 		r.sql(`SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'
 			AND datname = current_database() ORDER BY backend_start DESC LIMIT 1) AS newest`)
+		for _, name := range []string{"triage", "fulfil"} {
+			waits := regexp.MustCompile(`the group is joined again when the ledger answers.*\.` + name)
+			until(t, name+" waits for Postgres", func() bool { return waits.MatchString(cut.output()) })
+		}
 		r.waitOwned(other, 6)
 		proxy.Answer()
 		r.waitOwned(cut, 3)
