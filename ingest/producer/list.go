@@ -272,27 +272,27 @@ func readSpans(ctx context.Context, topic string, spans map[int32]span, opts []k
 	return nil
 }
 
-// ReadSince calls each for the records that were appended to a topic at or after a time, up to the end that is seen at the call. An error of
-// kind Invalid says that the topic does not keep so much. opts are as in [List].
-func ReadSince(ctx context.Context, topic string, since time.Time, each func(*kgo.Record), opts ...kgo.Opt) error {
+// ReadSince calls each for the records that were appended to a topic at or after a time, up to the end that is seen at the call. whole says that
+// the topic has deleted none of these. opts are as in [List].
+func ReadSince(ctx context.Context, topic string, since time.Time, each func(*kgo.Record), opts ...kgo.Opt) (whole bool, err error) {
 	spans, err := bounds(ctx, topic, opts)
 	if err != nil {
-		return err
+		return false, err
 	}
 	op := "read " + topic
 	admin, err := kgo.NewClient(opts...)
 	if err != nil {
-		return schemas.Errorf(schemas.Invalid, op, "%w", err)
+		return false, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}
 	defer admin.Close()
 	adm := kadm.NewClient(admin)
 	begins, err := adm.ListOffsetsAfterMilli(ctx, since.UnixMilli(), topic)
 	if err = cmp.Or(err, begins.Error()); err != nil {
-		return schemas.Errorf(schemas.Unavailable, op, "%w", err)
+		return false, schemas.Errorf(schemas.Unavailable, op, "%w", err)
 	}
-	whole, err := keeps(ctx, adm, topic, time.Since(since))
+	keeps, err := keeps(ctx, adm, topic, time.Since(since))
 	if err != nil {
-		return schemas.Errorf(schemas.Unavailable, op, "%w", err)
+		return false, schemas.Errorf(schemas.Unavailable, op, "%w", err)
 	}
 	cut := false // what came since then may have been deleted
 	begins.Each(func(begin kadm.ListedOffset) {
@@ -302,10 +302,7 @@ func ReadSince(ctx context.Context, topic string, since time.Time, each func(*kg
 			spans[begin.Partition] = span{max(s.from, begin.Offset), s.to}
 		}
 	})
-	if cut && !whole {
-		return schemas.Errorf(schemas.Invalid, op, "it does not keep what came since %s", since.UTC().Format(time.RFC3339))
-	}
-	return readSpans(ctx, topic, spans, opts, each)
+	return keeps || !cut, readSpans(ctx, topic, spans, opts, each)
 }
 
 // keeps reports whether a topic's settings have records kept for so long.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,11 +14,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/build"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
 	sinkapi "github.com/forebay-io/forebay/sinks/api"
 )
@@ -33,7 +40,7 @@ type sourcesReconcileCmd struct {
 	DryRun    bool          `help:"List what would be asked for, and ask for nothing."`
 
 	secret schemas.Secret // in the place of TokenFile
-	role   config.Role    // that reads the topic of a source of Shopify's; empty: that of commands
+	role   config.Role    // that reads the source's topics; empty: that of commands
 }
 
 // missed is a delivery that has failed at the provider, or is still to come from it.
@@ -197,7 +204,30 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 		shop.askedAPI = asked
 		return shop, stop, nil
 	}
-	return &stripeLog{askedAPI: asked, to: to, intake: c.URL, endpoint: c.Hook}, stop, nil
+	return &stripeLog{askedAPI: asked, cmd: c, to: to}, stop, nil
+}
+
+// kafka returns the options of the clients that read the source's topics.
+func (c *sourcesReconcileCmd) kafka(e *env, to *namedSource) ([]kgo.Opt, error) {
+	if c.role != "" {
+		return app.KafkaOptions(to.file, c.role), nil
+	}
+	file, err := config.Load(c.options(e, config.RoleTopics))
+	if err != nil {
+		return nil, err
+	}
+	return app.KafkaOptions(file, config.RoleTopics), nil
+}
+
+const clockSlack = 10 * time.Minute // how far the clocks of providers and brokers may be apart
+
+// unusable calls each for what came to the source's quarantine since then and was authentic. whole is as of [producer.ReadSince].
+func (s *namedSource) unusable(ctx context.Context, since time.Time, kafka []kgo.Opt, each func(producer.Item)) (whole bool, err error) {
+	return producer.ReadSince(ctx, topics.Quarantine(s.id.Team, s.id.Name), since.Add(-clockSlack), func(r *kgo.Record) {
+		if kept := producer.Quarantined(r); kept.Kind == ingest.KindUnusable {
+			each(kept)
+		}
+	}, kafka...)
 }
 
 func (c *sourcesReconcileCmd) token() (schemas.Secret, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,12 +14,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
+	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -83,10 +88,10 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 func (i *reconciledIntake) run(t *testing.T, preset, api, args string) (code int, items []missed, errs string) {
 	t.Helper()
 	dir := t.TempDir()
-	config := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: %s, secrets: [%q]}}}}\n",
+	yaml := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: %s, secrets: [%q]}}}}\n",
 		i.brokers, i.Listener.Addr(), preset, reconcileSecret)
 	file, token := filepath.Join(dir, "forebay.yaml"), filepath.Join(dir, "token")
-	for path, text := range map[string]string{file: config, token: reconcileToken + "\n"} {
+	for path, text := range map[string]string{file: yaml, token: reconcileToken + "\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -270,17 +275,26 @@ func TestReconcileIsBounded(t *testing.T) {
 	}
 }
 
-// TestReconcileStripe: events that Stripe could not deliver come to the intake signed, the oldest first, with the bytes that Stripe sends.
+// TestReconcileStripe: events that Stripe could not deliver come to the intake signed, the oldest first, with the bytes that Stripe sends; those that
+// wait in quarantine do not.
 func TestReconcileStripe(t *testing.T) {
 	t.Parallel()
 	intake := newReconciledIntake(t, "stripe")
 	now := time.Now()
+	brokers, _, aside := newOrderTopic(t)
+	intake.brokers = brokers
 	event := func(id, typ string, ago time.Duration, pending int) string {
 		return fmt.Sprintf("{\n  \"id\": %q,\n  \"object\": \"event\",\n  \"created\": %d,\n  \"data\": {\n    \"object\": {\n      \"id\": \"in_1\",\n      \"object\": \"invoice\",\n      \"lines\": [],\n      \"metadata\": {}\n    }\n  },\n  \"pending_webhooks\": %d,\n  \"type\": %q\n}",
 			id, now.Add(-ago).Unix(), pending, typ)
 	}
 	list := []string{event("evt_4", "invoice.paid", time.Minute, 1), event("evt_5", "charge.failed", time.Minute, 1), event("evt_3", "invoice.paid", time.Minute, 1),
 		event("evt_1", "invoice.created", 2*time.Hour, 1), event("evt_2", "invoice.updated", time.Hour, 1), event("evt_0", "invoice.paid", 48*time.Hour, 1)}
+	kept := []string{event("evt_a", "invoice.paid", time.Minute, 1), event("evt_b", "invoice.paid", time.Minute, 1), event("evt_c", "invoice.paid", time.Minute, 1)}
+	for _, body := range kept { // the first page has them alone
+		aside(&ingest.Delivery{Team: "acme", Source: "hooks", Kind: ingest.KindUnusable, Reason: "schema", Received: now, Body: []byte(body)})
+	}
+	aside(&ingest.Delivery{Team: "acme", Source: "hooks", Kind: ingest.KindRefused, Reason: "signature", Received: now, Body: []byte(list[0])})
+	list = append(kept, list...)
 	stuck := false
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/webhook_endpoints/we_1" {
@@ -323,7 +337,23 @@ func TestReconcileStripe(t *testing.T) {
 	if code, items, errs = intake.run(t, "stripe", api.URL, "--dry-run"); code != exitOK || len(items) != 5 || !strings.Contains(errs, "all endpoints") {
 		t.Errorf("exit %d, %q\n%s", code, results(items), errs)
 	}
-	stuck = true
+	intake.brokers = "127.0.0.1:1"
+	if code, items, errs = intake.run(t, "stripe", api.URL, "--dry-run"); code != exitOK || len(items) != 8 || !strings.Contains(errs, "quarantine cannot be read") {
+		t.Errorf("exit %d, %q\n%s", code, results(items), errs)
+	}
+	cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Run: true, Data: fmt.Appendf(nil,
+		"version: 1\nkafka: {brokers: [%q]}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: stripe, secrets: [%q], reconcile: {every: 10m, token: %q, api_url: %q}}}}}\n",
+		brokers, intake.Listener.Addr(), reconcileSecret, reconcileToken, api.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, new(atomic.Pointer[config.Config])).
+		ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
+	if len(intake.events) != 9 || strings.Count(lines.String(), "had again\" source=acme/hooks missed=5") != 1 || strings.Count(lines.String(), "msg=") != 1 {
+		t.Errorf("%d events\n%s", len(intake.events), lines.String())
+	}
+	intake.brokers, stuck = brokers, true
 	if code, _, errs = intake.run(t, "stripe", api.URL, ""); code != exitFailed || !strings.Contains(errs, "same page again") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}

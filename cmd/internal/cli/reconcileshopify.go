@@ -16,10 +16,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/topics"
-	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -43,8 +40,6 @@ type shopifyLog struct {
 // shopifyLists are the topics whose event can be made of a resource, as they say no more than that it is so now, with their lists in the Admin API.
 var shopifyLists = map[string]string{"orders/updated": "orders", "draft_orders/update": "draft_orders", "products/update": "products", "customers/update": "customers"}
 
-const shopifySlack = 10 * time.Minute // how far the clocks of Shopify and the brokers may be apart
-
 // shopifyHost: the token goes to no other than Shopify's.
 var shopifyHost = regexp.MustCompile(`^[a-z0-9][a-z0-9-]*\.myshopify\.com$`)
 
@@ -65,16 +60,9 @@ func (c *sourcesReconcileCmd) shopify(e *env, to *namedSource) (*shopifyLog, err
 	if c.Since <= config.ShopifyRepeats() {
 		return nil, usageError("--since must be above %s: what changed later may still come from Shopify by itself", config.Duration(config.ShopifyRepeats()))
 	}
-	if c.role != "" {
-		s.kafka = app.KafkaOptions(to.file, c.role)
-		return s, nil
-	}
-	file, err := config.Load(c.options(e, config.RoleTopics))
-	if err != nil {
-		return nil, err
-	}
-	s.kafka = app.KafkaOptions(file, config.RoleTopics)
-	return s, nil
+	var err error
+	s.kafka, err = c.kafka(e, to)
+	return s, err
 }
 
 // versionLine is one clock of an entity.
@@ -131,15 +119,14 @@ func (s *shopifyLog) had(ctx context.Context, since time.Time) (map[versionLine]
 		}
 	}
 	topic := s.to.file.Teams[s.to.id.Team].Sources[s.to.id.Name].Topic
-	err := producer.ReadSince(ctx, topic, since.Add(-shopifySlack), func(r *kgo.Record) { add(record.Decode(r)) }, s.kafka...)
+	whole, err := producer.ReadSince(ctx, topic, since.Add(-clockSlack), func(r *kgo.Record) { add(record.Decode(r)) }, s.kafka...)
 	if err != nil {
 		return nil, err
 	}
-	err = producer.ReadSince(ctx, topics.Quarantine(s.to.id.Team, s.to.id.Name), since.Add(-shopifySlack), func(r *kgo.Record) {
-		if kept := producer.Quarantined(r); kept.Kind == ingest.KindUnusable {
-			add(s.to.Event(kept.Request(), kept.Received))
-		}
-	}, s.kafka...)
+	wholeToo, err := s.to.unusable(ctx, since, s.kafka, func(kept producer.Item) { add(s.to.Event(kept.Request(), kept.Received)) })
+	if err == nil && !(whole && wholeToo) {
+		err = schemas.Errorf(schemas.Invalid, "read "+topic, "it or its quarantine does not keep what came since %s", since.UTC().Format(time.RFC3339))
+	}
 	return had, err
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -193,5 +194,21 @@ func TestReconcileShopify(t *testing.T) {
 		if code, _, errs := intake.run(t, "shopify", shop.URL, args); code != exitUsage {
 			t.Errorf("%q: exit %d\n%s", args, code, errs)
 		}
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	adm := kadm.NewClient(client)
+	ends, err := adm.ListEndOffsets(t.Context(), "quarantine.acme.hooks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.DeleteRecords(t.Context(), ends.Offsets()); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := intake.run(t, "shopify", shop.URL, hook+" --since 2400h"); code != exitFailed || !strings.Contains(errs, "does not keep what came since") {
+		t.Errorf("exit %d\n%s", code, errs)
 	}
 }

@@ -10,25 +10,31 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	sinkapi "github.com/forebay-io/forebay/sinks/api"
 )
 
 // stripeLog is Stripe's list of events, the newest first, of which it gives those that an endpoint has not taken. A key cannot have one sent
-// again, so they are posted to the intake, signed as Stripe signs. Source: https://docs.stripe.com/webhooks/process-undelivered-events.
+// again, so they are posted to the intake, signed as Stripe signs: those in quarantine are not, since nothing there is a duplicate.
+// Source: https://docs.stripe.com/webhooks/process-undelivered-events.
 type stripeLog struct {
 	*askedAPI
-	to       *namedSource
-	intake   string // base URL; empty: the file's
-	endpoint string // whose types are wanted; empty: all
+	cmd *sourcesReconcileCmd // its Hook is the endpoint whose types are wanted; empty: all
+	to  *namedSource
 }
 
 // missed implements deliveryLog.
 func (s *stripeLog) missed(e *env, since time.Time) (list []*missed, more bool, err error) {
 	types, err := s.types(e)
+	if err != nil {
+		return nil, false, err
+	}
+	known, err := s.quarantined(e, since)
 	if err != nil {
 		return nil, false, err
 	}
@@ -51,7 +57,7 @@ func (s *stripeLog) missed(e *env, since time.Time) (list []*missed, more bool, 
 			}
 			last = event.ID
 			at := time.Unix(event.Created, 0).UTC()
-			if !seen[event.ID] && event.Created >= since.Unix() && (slices.Contains(types, "*") || slices.Contains(types, event.Type)) {
+			if !seen[event.ID] && !known[event.ID] && event.Created >= since.Unix() && (slices.Contains(types, "*") || slices.Contains(types, event.Type)) {
 				list = append(list, &missed{ID: event.ID, Type: event.Type, At: at, Failed: "not delivered everywhere", body: body})
 			}
 			seen[event.ID] = true
@@ -83,15 +89,35 @@ func (s *stripeLog) missed(e *env, since time.Time) (list []*missed, more bool, 
 	return list, more, nil
 }
 
+// quarantined returns the ids of the events that came to quarantine since then, of which it may keep less. By hand, an event that did not come
+// counts more than one that comes there twice.
+func (s *stripeLog) quarantined(e *env, since time.Time) (map[string]bool, error) {
+	ids := map[string]bool{}
+	kafka, err := s.cmd.kafka(e, s.to)
+	if err == nil {
+		_, err = s.to.unusable(e.ctx, since, kafka, func(kept producer.Item) {
+			var event struct{ ID string }
+			if json.Unmarshal(kept.Body, &event) == nil {
+				ids[event.ID] = true
+			}
+		})
+	}
+	if err != nil && s.cmd.role == "" && e.ctx.Err() == nil {
+		fmt.Fprintf(e.Stderr, "quarantine cannot be read, so an event that is there is posted once more: %s\n", plain(brokers.Explain(err).Error()))
+		err = nil
+	}
+	return ids, err
+}
+
 // types are the event types that the endpoint is subscribed to; "*" stands for all.
 func (s *stripeLog) types(e *env) ([]string, error) {
-	if s.endpoint == "" {
+	if s.cmd.Hook == "" {
 		return []string{"*"}, nil
 	}
 	var endpoint struct {
 		Types []string `json:"enabled_events"`
 	}
-	_, err := s.call(e, sinkapi.Call{Method: http.MethodGet, Path: []string{"v1", "webhook_endpoints", s.endpoint}, Read: func(l *sinkapi.List) error { return l.Decode(&endpoint) }})
+	_, err := s.call(e, sinkapi.Call{Method: http.MethodGet, Path: []string{"v1", "webhook_endpoints", s.cmd.Hook}, Read: func(l *sinkapi.List) error { return l.Decode(&endpoint) }})
 	return endpoint.Types, err
 }
 
@@ -101,7 +127,7 @@ func (s *stripeLog) bring(e *env, m *missed) error {
 	if err := json.Indent(&body, m.body, "", "  "); err != nil {
 		return err
 	}
-	return postMissed(e, s.to, s.intake, m, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body.Bytes())
+	return postMissed(e, s.to, s.cmd.URL, m, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body.Bytes())
 }
 
 // postMissed posts what was fetched to the intake, signed as the provider signs.
