@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -124,15 +126,36 @@ func (p *Producer) ProduceAll(ctx context.Context, deadline time.Time, records [
 
 // connects is a hook that keeps why the last connection to a broker failed; nil where it did not. kgo tries again without a word, and a process
 // whose other connections are older than the reason, such as a certificate that has expired, has no other sign of it.
-type connects struct{ failed atomic.Pointer[error] }
+type connects struct {
+	failed  atomic.Pointer[error]
+	refused sync.Map // the ids of brokers whose last connection failed at once: one that hangs is waited for elsewhere
+}
 
 // OnBrokerConnect implements [kgo.HookBrokerConnect].
-func (c *connects) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (c *connects) OnBrokerConnect(broker kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	timedOut, _ := errors.AsType[net.Error](err)
+	if err != nil && !errors.Is(err, context.Canceled) && (timedOut == nil || !timedOut.Timeout()) {
+		c.refused.Store(broker.NodeID, nil)
+	} else {
+		c.refused.Delete(broker.NodeID)
+	}
 	if err == nil {
 		c.failed.Store(nil)
 	} else {
 		c.failed.Store(&err)
 	}
+}
+
+// refuses returns why a broker still takes no connection for records, where it refused the last one; nil: it does, or nobody has tried. It asks with a
+// request without records, so that a process that gets no more deliveries learns that it takes connections again.
+func (p *Producer) refuses(ctx context.Context, client *kgo.Client, broker int32) error {
+	if _, refused := p.connects.refused.Load(broker); !refused {
+		return nil
+	}
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks = -1
+	_, err := client.Broker(int(broker)).Request(ctx, req)
+	return err
 }
 
 // unanswered is the error of a record that got no answer before gaveUp.

@@ -248,10 +248,10 @@ func isNetwork(err error) bool {
 // Trouble is what is wrong with a topic.
 type Trouble struct {
 	Err  error // NotFound where the topic is missing, else Unavailable
-	Part bool  // some of its partitions have a leader: what belongs to those is taken
+	Part bool  // some of its partitions can be written: what belongs to those is taken
 }
 
-// Check asks the brokers whether topics exist and their partitions have leaders, and returns what is wrong, by topic. An error is
+// Check asks the brokers whether topics exist and their partitions have leaders that take connections, and returns what is wrong, by topic. An error is
 // Unavailable: no broker answers, or they let this user write to no topic at all. The topics' settings, which P1 depends on, are checked
 // earlier, by `forebay topics apply` and at the start.
 func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trouble, error) {
@@ -263,12 +263,17 @@ func (p *Producer) Check(ctx context.Context, topics ...string) (map[string]Trou
 	if err := p.checkID(ctx, client); err != nil {
 		return nil, err
 	}
-	wrong := map[string]Trouble{}
+	wrong, refuse := map[string]Trouble{}, map[int32]error{} // refuse: by leader
 	for _, t := range resp.Topics {
 		if t.Topic == nil {
 			continue
 		}
-		if trouble := troubleOf(client, *t.Topic, &t); trouble.Err != nil {
+		for _, partition := range t.Partitions {
+			if _, asked := refuse[partition.Leader]; !asked {
+				refuse[partition.Leader] = p.refuses(ctx, client, partition.Leader)
+			}
+		}
+		if trouble := troubleOf(client, *t.Topic, &t, refuse); trouble.Err != nil {
 			wrong[*t.Topic] = trouble
 		}
 	}
@@ -287,25 +292,31 @@ func metadataOf(topics []string) *kmsg.MetadataRequest {
 	return req
 }
 
-// troubleOf returns what is wrong with a topic: it is missing, or partitions have no leader.
-func troubleOf(client *kgo.Client, name string, t *kmsg.MetadataResponseTopic) Trouble {
+// troubleOf returns what is wrong with a topic: it is missing, or partitions have no leader, or one that refuses connections.
+func troubleOf(client *kgo.Client, name string, t *kmsg.MetadataResponseTopic, refuse map[int32]error) Trouble {
 	switch err := kerr.ErrorForCode(t.ErrorCode); {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return Trouble{Err: schemas.Errorf(schemas.NotFound, "", "%s is missing; run `forebay topics apply`", name)}
 	case err != nil:
 		return Trouble{Err: schemas.Errorf(schemas.Unavailable, "", "%s: %w", name, record.Lacks(client, "Write", "topic "+name, err))}
 	}
-	without := 0
+	without, refused, why := 0, 0, error(nil)
 	for _, partition := range t.Partitions {
 		if partition.ErrorCode != 0 || partition.Leader < 0 {
 			without++
+		} else if err := refuse[partition.Leader]; err != nil {
+			refused++
+			why = err
 		}
 	}
-	if without == 0 {
-		return Trouble{}
+	part := without+refused < len(t.Partitions)
+	switch {
+	case refused > 0:
+		return Trouble{Part: part, Err: schemas.Errorf(schemas.Unavailable, "", "the leaders of %d of %d partitions of %s take no new connection: %w", refused, len(t.Partitions), name, why)}
+	case without > 0:
+		return Trouble{Part: part, Err: schemas.Errorf(schemas.Unavailable, "", "%d of %d partitions of %s have no leader", without, len(t.Partitions), name)}
 	}
-	return Trouble{Part: without < len(t.Partitions),
-		Err: schemas.Errorf(schemas.Unavailable, "", "%d of %d partitions of %s have no leader", without, len(t.Partitions), name)}
+	return Trouble{}
 }
 
 // Close waits for the records in the producer, until ctx is done at the latest, and closes it. Records that are not acknowledged by
