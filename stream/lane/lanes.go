@@ -261,8 +261,8 @@ func (l *Lanes) Drop(c *ledger.Claim) {
 	}
 }
 
-// Waiting says by destination how many loaded actions wait for their destination's turn, their next attempt or the action before them. It does
-// not count actions in flight, nor those that were left in the ledger.
+// Waiting says by destination how many loaded actions wait for their destination's turn, their next attempt, the action before them or the ledger, which
+// records how an attempt went. It does not count those that were left in the ledger.
 func (l *Lanes) Waiting() map[string]Waiting {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
@@ -274,10 +274,11 @@ func (l *Lanes) Waiting() map[string]Waiting {
 				held = 1
 			}
 			for e := la.head; e != nil; e = e.next {
-				if !e.inFlight() {
-					w := n[e.Destination]
-					n[e.Destination] = w.With(Waiting{1, held, e.Since})
+				w := Waiting{Actions: 1, Held: held, Since: e.Since}
+				if e == la.head && la.state == running {
+					w = Waiting{Running: 1}
 				}
+				n[e.Destination] = n[e.Destination].With(w)
 			}
 		}
 	}
@@ -289,6 +290,7 @@ type Waiting struct {
 	Actions int
 	Held    int       // of these, whose head waits for a guard
 	Since   time.Time // zero: none waits
+	Running int       // whose attempt is under way: these do not wait
 }
 
 // With returns both together.
@@ -296,7 +298,7 @@ func (w Waiting) With(o Waiting) Waiting {
 	if w.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(w.Since) {
 		w.Since = o.Since
 	}
-	w.Actions, w.Held = w.Actions+o.Actions, w.Held+o.Held
+	w.Actions, w.Held, w.Running = w.Actions+o.Actions, w.Held+o.Held, w.Running+o.Running
 	return w
 }
 

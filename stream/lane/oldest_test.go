@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -163,4 +164,28 @@ func TestOldestLeavesOut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestWaitingNeverForgetsAnAction: the only action of a destination that fails is counted once, whatever is done with it: it is tried, its result is
+// recorded, or it waits for its next attempt.
+func TestWaitingNeverForgetsAnAction(t *testing.T) {
+	in(t, nil, func(t *testing.T, r *rig) {
+		call, record := make(chan struct{}), make(chan struct{})
+		r.sink.become(func(context.Context, sink.Action) (sink.Outcome, error) {
+			<-call
+			return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassNetwork, Err: errors.New("down")}
+		})
+		r.mem.before = func(context.Context, []ledger.Result) error { <-record; return nil }
+		counts := func() []int {
+			synctest.Wait()
+			w := r.Waiting()[destName]
+			return []int{w.Actions, w.Running}
+		}
+		r.add("a")
+		same(t, "it is tried", counts(), []int{0, 1})
+		close(call)
+		same(t, "its result is recorded", counts(), []int{1, 0})
+		close(record)
+		same(t, "it waits for its next attempt", counts(), []int{1, 0})
+	})
 }

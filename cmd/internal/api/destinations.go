@@ -28,7 +28,7 @@ type DestinationItem struct {
 	Concurrency int      `json:"concurrency"`
 	// Rate is the limit on attempts that the configuration gives each process; null: there is none.
 	Rate    *RateItem `json:"rate"`
-	Waiting int       `json:"waiting"` // actions in memory that wait for a slot, for a retry's time or for the head of their lane
+	Waiting int       `json:"waiting"` // actions in memory that wait for a slot, for a retry's time, for the head of their lane or for the ledger, which records an attempt
 	// ConsecutiveFailures counts the attempts of the asked process alone.
 	ConsecutiveFailures int        `json:"consecutive_failures"`
 	FailingSince        *time.Time `json:"failing_since"` // since when nothing gets through, in any process; null: it does, or nothing was attempted

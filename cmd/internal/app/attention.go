@@ -411,12 +411,13 @@ func (t *attention) ofDestinations(_ context.Context, l *look) {
 	}
 	waiting := t.a.stream.waiting()
 	for _, i := range (destinationsAPI{t.a.stream}).items(waiting) {
+		of := waiting[fullName(i.Team, i.Destination)] // of one moment with i.Waiting: i.Running is of a later one
 		switch {
 		case i.Paused != nil && i.Paused.Scope != "": // one row says that of all
 		case i.Paused != nil:
 			l.rows = append(l.rows, pausedRow(i))
-		case i.FailingSince != nil && l.at.Sub(*i.FailingSince) >= downAfter && i.Waiting+i.Running > 0:
-			l.rows = append(l.rows, downRow(i, waiting[fullName(i.Team, i.Destination)].Held))
+		case i.FailingSince != nil && l.at.Sub(*i.FailingSince) >= downAfter && i.Waiting+of.Running > 0:
+			l.rows = append(l.rows, downRow(i, i.Waiting+of.Running, of.Held))
 		}
 	}
 }

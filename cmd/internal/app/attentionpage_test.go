@@ -113,7 +113,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	for _, later := range []time.Duration{8 * time.Minute, time.Hour} {
 		add(differsRow("acme.fulfil", two, []string{"teams.acme.subscriptions.fulfil.types[0]", "teams.acme.destinations.agent (where it leads)"}, began.Add(later)))
 	}
-	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", Waiting: 66, FailingSince: &time.Time{}}, 0))
+	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", FailingSince: &time.Time{}}, 66, 0))
 	for _, limit := range []string{config.BudgetHold, config.BudgetPark, config.BudgetDrop} {
 		add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, map[string]string{"teams.acme.budget": limit}, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
 	}

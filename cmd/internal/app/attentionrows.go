@@ -128,13 +128,13 @@ func forgottenRow(at nameInTeam, p ledger.Partition, actions int) api.AttentionI
 // downAfter is for how long nothing has got through to a destination that is down.
 const downAfter = 2 * time.Minute
 
-// downRow returns a destination to which nothing gets through as the list has it. Of what waits, held is not tried now.
-func downRow(i api.DestinationItem, held int) api.AttentionItem {
-	full, n := fullName(i.Team, i.Destination), i.Waiting+i.Running
+// downRow returns a destination to which nothing gets through as the list has it: of n actions for it, held are not tried now.
+func downRow(i api.DestinationItem, n, held int) api.AttentionItem {
+	full := fullName(i.Team, i.Destination)
 	row := api.AttentionItem{Kind: api.KindDown, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Since: i.FailingSince, Command: "forebay destinations get " + full}
 	if i.State == api.DestinationMissing {
 		row.Reason = i.State
-		row.Detail = fmt.Sprintf("the file has it no more for team %s, and %d actions in the asked process are for it: they are tried again until it is there again under this name, or until they are given up", i.Team, i.Waiting)
+		row.Detail = fmt.Sprintf("the file has it no more for team %s, and %d actions in the asked process are for it: they are tried again until it is there again under this name, or until they are given up", i.Team, n)
 		return row
 	}
 	then := "they are tried again until it answers, or until their policy gives them up"

@@ -77,7 +77,7 @@ func (p destinationsAPI) missing() (items []api.DestinationItem) {
 	for of, lanes := range p.s.allLanes() {
 		for full, n := range lanes.Waiting() {
 			at := nameInTeam{of.team, strings.TrimPrefix(full, of.team+"/")}
-			if _, there := p.s.a.file().Destination(at.team, at.name); !there {
+			if _, there := p.s.a.file().Destination(at.team, at.name); !there && n.Actions > 0 {
 				waiting[at] = waiting[at].With(n)
 			}
 		}
