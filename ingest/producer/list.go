@@ -15,6 +15,7 @@ import (
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // Item is a delivery in a quarantine topic.
@@ -208,14 +209,14 @@ func bounds(ctx context.Context, topic string, opts []kgo.Opt) (map[int32]span, 
 		return nil, schemas.Errorf(schemas.NotFound, op, "no such topic; run `forebay topics apply`")
 	}
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
+		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", record.Lacks(admin, "Read", "topic "+topic, err))
 	}
 	ends, err := adm.ListEndOffsets(ctx, topic)
 	if err == nil {
 		err = ends.Error()
 	}
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
+		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", record.Lacks(admin, "Read", "topic "+topic, err))
 	}
 	spans := map[int32]span{}
 	ends.Each(func(end kadm.ListedOffset) {
@@ -254,7 +255,7 @@ func readSpans(ctx context.Context, topic string, spans map[int32]span, opts []k
 			return schemas.Errorf(schemas.Unavailable, op, "%w", context.Cause(ctx))
 		}
 		for _, e := range fetches.Errors() {
-			return schemas.Errorf(schemas.Unavailable, op, "%w", e.Err)
+			return schemas.Errorf(schemas.Unavailable, op, "%w", record.Lacks(client, "Read", "topic "+topic, e.Err))
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			end, ok := open[r.Partition]

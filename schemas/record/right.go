@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 
@@ -24,6 +25,11 @@ type Right struct {
 
 func (r *Right) Error() string { return r.Err.Error() }
 func (r *Right) Unwrap() error { return r.Err }
+
+// Lack says in words what is missing, such as "user readless has no right Read on topic events.acme.github".
+func (r *Right) Lack() string {
+	return cmp.Or(r.User, "this process's user") + " has no right " + r.Operation + " on " + r.Resource
+}
 
 // Lacks returns err as a [*Right] where the brokers have refused a client what needs an operation on a resource; any other error as it is. cl may
 // be nil.

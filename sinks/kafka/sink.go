@@ -185,7 +185,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		s.createdAgain(c)
 	}
 	if err != nil {
-		return sink.Outcome{}, s.redact.Err(classify(err))
+		return sink.Outcome{}, s.redact.Err(classify(s.lacks(c, err)))
 	}
 	return sink.Outcome{Response: s.redact.Bytes(fmt.Appendf(nil, "%s/%d at offset %d", r.Topic, r.Partition, r.Offset))}, nil
 }
@@ -264,6 +264,15 @@ func classify(err error) error {
 	return &sink.AttemptError{Class: class, Err: err, Untouched: untouched}
 }
 
+// lacks has an error say which right is missing, where the brokers refused the topic for that: what is recorded of an attempt is its text alone.
+func (s *Sink) lacks(c *clients, err error) error {
+	err = record.Lacks(c.all, "Write", "topic "+s.topic, err)
+	if r, ok := errors.AsType[*record.Right](err); ok {
+		return fmt.Errorf("%w: %s", err, r.Lack())
+	}
+	return err
+}
+
 func is(err error, targets ...error) bool {
 	return slices.ContainsFunc(targets, func(t error) bool { return errors.Is(err, t) })
 }
@@ -274,13 +283,14 @@ func (s *Sink) Check(ctx context.Context) error {
 	t := kmsg.NewMetadataRequestTopic()
 	t.Topic = &s.topic
 	req.Topics = append(req.Topics, t)
-	resp, err := req.RequestWith(ctx, s.now().all)
+	c := s.now()
+	resp, err := req.RequestWith(ctx, c.all)
 	if err != nil {
 		return classify(err)
 	}
 	for _, t := range resp.Topics {
 		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
-			return classify(err)
+			return classify(s.lacks(c, err))
 		}
 	}
 	return nil

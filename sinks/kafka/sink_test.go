@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/forebay-io/forebay/stream/sink/sinktest"
@@ -536,5 +537,23 @@ func TestUnknownEndsLandUnderOneKey(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLacksARight: an attempt that the brokers refuse, and a check, say in their text which right is missing, and whose.
+func TestLacksARight(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	s := must(t, c, nil, kgo.MetadataMinAge(10*time.Millisecond), kgo.WithHooks(record.User("user rightless")))
+	const says = "user rightless has no right Write on topic acme.projection"
+	produce := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	_, err := s.Do(t.Context(), sinktest.Action(1))
+	produce.Remove()
+	if sink.ClassOf(err) != sink.ClassDenied || !strings.Contains(err.Error(), says) {
+		t.Errorf("an attempt: %v", err)
+	}
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	if err := s.Check(t.Context()); sink.ClassOf(err) != sink.ClassDenied || !strings.Contains(err.Error(), says) {
+		t.Errorf("a check: %v", err)
 	}
 }

@@ -24,6 +24,7 @@ import (
 
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // Prefix begins the names of the topics.
@@ -165,7 +166,7 @@ func (t *Topics) put(ctx context.Context, s stored) error {
 	}
 	defer client.Close()
 	r := &kgo.Record{Topic: Topic(s.Team), Key: []byte(s.Name), Value: text}
-	return unavailable("write to "+r.Topic, client.ProduceSync(ctx, r).FirstErr())
+	return unavailable("write to "+r.Topic, record.Lacks(client, "Write", "topic "+r.Topic, client.ProduceSync(ctx, r).FirstErr()))
 }
 
 // all reads a team's topic to its end.
@@ -178,13 +179,13 @@ func (t *Topics) all(ctx context.Context, team string) (map[string]stored, error
 	defer client.Close()
 	span, err := spanOf(ctx, client, topic)
 	if err != nil {
-		return nil, unavailable("read "+topic, err)
+		return nil, unavailable("read "+topic, record.Lacks(client, "Read", "topic "+topic, err))
 	}
 	found := map[string]stored{}
 	for at := span.start; at < span.end; {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err0(); err != nil {
-			return nil, unavailable("read "+topic, err)
+			return nil, unavailable("read "+topic, record.Lacks(client, "Read", "topic "+topic, err))
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			at = r.Offset + 1

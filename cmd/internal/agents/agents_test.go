@@ -13,12 +13,15 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -300,5 +303,25 @@ func TestTopicThatIsCreatedAgain(t *testing.T) {
 		}
 		until(t, k, "other", "agents", kept, "")
 		old = now
+	}
+}
+
+// TestLacksARight: what the brokers refuse is told with the right that is missing, and whose.
+func TestLacksARight(t *testing.T) {
+	t.Parallel()
+	c, options := cluster(t, "acme")
+	topics := NewTopics(append(options, kgo.WithHooks(record.User("user rightless"))))
+	made(t, topics, Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
+	for _, of := range []struct {
+		request kmsg.Key
+		right   string
+	}{{kmsg.Metadata, "Read"}, {kmsg.ListOffsets, "Read"}, {kmsg.Fetch, "Read"}, {kmsg.Produce, "Write"}} {
+		fault := c.Fault(kfake.Fault{Keys: []kmsg.Key{of.request}, Topic: Topic("acme"), Err: kerr.TopicAuthorizationFailed, Count: -1})
+		_, err := topics.Revoke(t.Context(), "acme", "planner", "bob@desk", "leaked", time.Now())
+		fault.Remove()
+		want := record.Right{User: "user rightless", Operation: of.right, Resource: "topic agents.acme"}
+		if got, ok := errors.AsType[*record.Right](err); !ok || got.Lack() != want.Lack() {
+			t.Errorf("%s is refused: %v", kmsg.NameForKey(int16(of.request)), err)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package brokers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,7 +109,10 @@ func Explain(err error) error {
 		return &explained{r.Error(), err} // the client has a guess of its own in its place
 	}
 	if r, ok := errors.AsType[*record.Right](err); ok {
-		return &explained{err.Error() + ": " + exports + cmp.Or(r.User, "this process's user") + " has no right " + r.Operation + " on " + r.Resource, err}
+		if strings.Contains(err.Error(), r.Lack()) {
+			return err
+		}
+		return &explained{err.Error() + ": " + exports + r.Lack(), err}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.is) {

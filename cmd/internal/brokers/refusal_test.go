@@ -2,13 +2,17 @@ package brokers
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // TestLoginInTheClear: what shows the secret goes to brokers on this machine alone, unless the connection is encrypted.
@@ -29,5 +33,18 @@ func TestLoginInTheClear(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestExplainSaysARightOnce: an error that says already which right is missing is left as it is.
+func TestExplainSaysARightOnce(t *testing.T) {
+	t.Parallel()
+	right := &record.Right{User: "user rightless", Operation: "Write", Resource: "topic t", Err: kerr.TopicAuthorizationFailed}
+	said := fmt.Errorf("%w: %s", right, right.Lack())
+	if got := Explain(said); got != said {
+		t.Errorf("%v", got)
+	}
+	if got := Explain(right); !strings.HasSuffix(got.Error(), "`forebay acls export` prints what each role needs: user rightless has no right Write on topic t") {
+		t.Errorf("%v", got)
 	}
 }

@@ -100,7 +100,7 @@ func (c *listenCmd) forwardAll(e *env, client *kgo.Client, to *namedSource, at c
 		}
 		for _, failed := range fetches.Errors() {
 			if !kerr.IsRetriable(failed.Err) {
-				return schemas.Errorf(schemas.Unavailable, "read "+at.Topic, "%w", failed.Err)
+				return schemas.Errorf(schemas.Unavailable, "read "+at.Topic, "%w", record.Lacks(client, "Read", "topic "+at.Topic, failed.Err))
 			}
 		}
 		for _, r := range fetches.Records() {
@@ -134,7 +134,7 @@ func (c *listenCmd) begin(ctx context.Context, options []kgo.Opt, at *cursor) er
 	}
 	offsets, err := list(ctx, at.Topic)
 	if err = cmp.Or(err, offsets.Error()); err != nil {
-		return schemas.Errorf(schemas.Unavailable, "look for "+at.Topic, "%w", err)
+		return schemas.Errorf(schemas.Unavailable, "look for "+at.Topic, "%w", record.Lacks(client, "Read", "topic "+at.Topic, err))
 	}
 	offsets.Each(func(o kadm.ListedOffset) {
 		if _, ok := at.Next[o.Partition]; !ok {

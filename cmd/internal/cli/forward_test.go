@@ -9,11 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -93,6 +96,14 @@ func TestListenForwards(t *testing.T) {
 		code, errs := forward(step.count, "--since", "1h")
 		if code != step.code || !slices.Equal(got, step.want) {
 			t.Fatalf("%s: exit %d, %q, want %q\n%s", step.name, code, got, step.want, errs)
+		}
+	}
+	for _, request := range []kmsg.Key{kmsg.ListOffsets, kmsg.Fetch} {
+		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{request}, Topic: "events.acme.github", Err: kerr.TopicAuthorizationFailed, Count: -1})
+		code, errs := forward("1")
+		fault.Remove()
+		if code != exitFailed || !strings.Contains(errs, "user ANONYMOUS has no right Read on topic events.acme.github") {
+			t.Errorf("%s is refused: exit %d, %s", kmsg.NameForKey(int16(request)), code, errs)
 		}
 	}
 	if err := os.WriteFile(at, []byte(`{"topic":"events.acme.other","next":{}}`), 0o600); err != nil {
