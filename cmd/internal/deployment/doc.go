@@ -1,2 +1,2 @@
-// Package deployment is the tests of the files in deploy that others run: the chart's manifests, as .ci/deploy has rendered them, compose and units.
+// Package deployment is the tests of files that others run: in deploy the chart's manifests, as .ci/deploy has rendered them, compose and units; and .ci/judge.
 package deployment
