@@ -174,7 +174,7 @@ func (a *App) recheckTopics(ctx context.Context) error {
 // tellChanged logs, and has /readyz say, which topics were given settings with which no process would start, unless it said the same before (said).
 // It returns what it says now. Topics that are missing are left out: those who write to them or read them tell of these.
 func (a *App) tellChanged(unfit topics.Unfit, said error) error {
-	maps.DeleteFunc(unfit, func(_, why string) bool { return why == "" })
+	maps.DeleteFunc(unfit, func(_ string, wrong topics.Wrong) bool { return wrong == topics.Wrong{} })
 	a.unfit.changed.Store(&unfit)
 	err := unfit.Err(a.cfg.Path)
 	switch {
@@ -231,7 +231,7 @@ func (l fitLog) refused(topic string) error {
 	if err := l.a.unfit.err(l.a.cfg.Path, topic); err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "append", Err: fmt.Errorf("the topic cannot be used: %w", err)}
 	}
-	if changed := l.a.unfit.changed.Load(); changed != nil && changed.Compacts(topic) {
+	if changed := l.a.unfit.changed.Load(); changed != nil && (*changed)[topic].Compacts {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "append", Err: fmt.Errorf("the topic loses what it has: %w", changed.Err(l.a.cfg.Path, topic))}
 	}
 	return nil

@@ -22,8 +22,14 @@ func (c Change) Stops() bool {
 		slices.ContainsFunc(c.Settings, func(s Setting) bool { return c.Action == Alter && s.Set && slices.Contains(required, s.Name) })
 }
 
-// Unfit are topics that a process cannot use, by name: "" for one that is missing, otherwise what is wrong with it.
-type Unfit map[string]string
+// Unfit are topics that a process cannot use, by name.
+type Unfit map[string]Wrong
+
+// Wrong is what is wrong with a topic; zero: it is missing.
+type Wrong struct {
+	Why      string
+	Compacts bool // it loses what was acknowledged, whatever becomes of the rest, as it is compacted
+}
 
 // Err returns the error for some of the topics, all if none is named; nil if these are fit. It names the command to run; file is the
 // configuration's path. Kinds: NotFound if one is missing, else Conflict.
@@ -31,27 +37,24 @@ func (u Unfit) Err(file string, names ...string) error {
 	if names == nil {
 		names = slices.Sorted(maps.Keys(u))
 	}
-	var missing, wrong []string
+	var missing, differ []string
 	for _, name := range names {
-		switch why, unfit := u[name]; {
-		case unfit && why == "":
+		switch wrong, unfit := u[name]; {
+		case unfit && wrong == Wrong{}:
 			missing = append(missing, name)
 		case unfit:
-			wrong = append(wrong, name+": "+why)
+			differ = append(differ, name+": "+wrong.Why)
 		}
 	}
 	run := fmt.Sprintf("run `forebay topics apply -c %s`", file)
 	switch {
 	case len(missing) > 0:
 		return schemas.Errorf(schemas.NotFound, "check topics", "missing: %s; %s", strings.Join(missing, ", "), run)
-	case len(wrong) > 0:
-		return schemas.Errorf(schemas.Conflict, "check topics", "%s; %s", strings.Join(wrong, "; "), run)
+	case len(differ) > 0:
+		return schemas.Errorf(schemas.Conflict, "check topics", "%s; %s", strings.Join(differ, "; "), run)
 	}
 	return nil
 }
-
-// Compacts reports whether a topic loses what was acknowledged, whatever became of it, as it is compacted.
-func (u Unfit) Compacts(topic string) bool { return strings.Contains(u[topic], cleanupPolicy+" ") }
 
 // Check checks topics before a process uses them: every topic except spare ones must exist, with settings that keep acknowledged events
 // (P1) and the broker's append times. file is the configuration's path. The notes tell of topics that keep events for another time than is
@@ -72,9 +75,9 @@ func Check(ctx context.Context, adm *kadm.Client, wanted []Topic, file string) (
 		}
 		switch {
 		case c.Action == Create:
-			unfit[c.Topic] = ""
+			unfit[c.Topic] = Wrong{}
 		case c.Stops():
-			unfit[c.Topic] = c.Detail
+			unfit[c.Topic] = Wrong{Why: c.Detail, Compacts: c.compacts}
 		}
 	}
 	return notes, unfit, nil

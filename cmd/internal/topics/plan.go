@@ -43,6 +43,8 @@ type Change struct {
 	want  Topic
 	keeps string            // its retention.ms, where another is configured
 	alter map[string]string // settings to change, with their new values
+
+	compacts bool // it is compacted, and must not be
 }
 
 // Setting is what Apply does with a setting of a topic, partitions and replication among them.
@@ -155,7 +157,8 @@ func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string
 // compareTopic returns the change for an existing topic: d is its description, have its settings. What must not be changed here makes the
 // topic differ or be refused; the settings that may be changed are altered, unless the topic is refused.
 func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
-	c := Change{Topic: w.Name, Action: Keep, Partitions: int32(len(d.Partitions)), want: w, alter: map[string]string{}}
+	c := Change{Topic: w.Name, Action: Keep, Partitions: int32(len(d.Partitions)), want: w, alter: map[string]string{},
+		compacts: strings.Contains(have[cleanupPolicy], "compact") && !strings.Contains(w.Configs[cleanupPolicy], "compact")}
 	var reasons []string
 	// report says what is wrong with a setting that stays: text as a sentence about the topic, why about the setting.
 	report := func(v Verb, name, is, want, text, why string) {

@@ -146,6 +146,35 @@ func TestApplyMendsSafeDriftOnly(t *testing.T) {
 	}
 }
 
+// TestCheckTellsWhatIsCompacted: a topic that loses what it has is told from others that differ, and from agents', which has to be compacted; also where
+// it is refused for another reason, and its settings are left alone.
+func TestCheckTellsWhatIsCompacted(t *testing.T) {
+	t.Parallel()
+	adm, _ := setup(t)
+	want := wanted(t, file+"      agents: {preset: agent}\n")
+	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+		t.Fatal(err)
+	}
+	set(t, adm, "events.acme.github", map[string]string{cleanupPolicy: "compact,delete"})
+	set(t, adm, "quarantine.acme.github", map[string]string{maxMessage: "1048576"})
+	set(t, adm, "agents.acme", map[string]string{unclean: "true"})
+	for i := range want {
+		want[i].Partitions++
+	}
+	_, unfit, err := Check(t.Context(), adm, want, "f.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range want {
+		if wrong := unfit[w.Name]; !w.Spare && (wrong.Why == "" || wrong.Compacts != (w.Name == "events.acme.github")) {
+			t.Errorf("%s: %+v", w.Name, wrong)
+		}
+	}
+	if unfit["agents.acme"].Why == "" {
+		t.Errorf("of %d topics none is that of agents", len(want))
+	}
+}
+
 // TestCheckRefusesProducersTimes: where a producer may say when a record was appended, it moves the clamp of versions and the
 // dedupe windows. The command that the refusal names mends it.
 func TestCheckRefusesProducersTimes(t *testing.T) {
