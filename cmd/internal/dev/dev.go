@@ -115,7 +115,11 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 		return nil
 	})
 	g.Go(func() error {
-		if err := s.waitReady(gctx); err != nil {
+		client, err := s.client()
+		if err == nil {
+			err = waitReady(gctx, client, readyWithin)
+		}
+		if err != nil {
 			return err
 		}
 		if err := body(gctx, s); err != nil {
@@ -180,5 +184,5 @@ func (s *session) played() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// readyWithin is how long waitReady waits: a broker and a Postgres that recover from a crash take a while.
+// readyWithin is how long a session waits until it is ready: a broker and a Postgres that recover from a crash take a while.
 const readyWithin = 2 * time.Minute

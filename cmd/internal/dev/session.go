@@ -198,24 +198,37 @@ func (s *session) client() (*api.Client, error) {
 	return c.WithToken(s.token)
 }
 
-// waitReady polls /readyz until it is 200, for readyWithin at most.
-func (s *session) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, fmt.Errorf("not ready after %s; see %s/readyz", readyWithin, s.operator()))
+// waitReady polls /readyz until it is 200, for so long at most. Its error says what is not ready: nobody can ask a process that stops.
+func waitReady(ctx context.Context, client *api.Client, within time.Duration) error {
+	enough := errors.New("enough")
+	waits, cancel := context.WithTimeoutCause(ctx, within, enough)
 	defer cancel()
-	client, err := s.client()
-	if err != nil {
-		return err
-	}
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var lacks []string
 	for {
 		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		case <-waits.Done():
+			if !errors.Is(context.Cause(waits), enough) {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("not ready after %s, so it stops: %s; mend that, and run the same command again", within, strings.Join(lacks, "; "))
 		case <-tick.C:
 		}
-		if p, err := client.Ready(ctx); err == nil && p.Ready {
+		p, err := client.Ready(waits)
+		switch {
+		case waits.Err() != nil: // what was known before counts
+		case err != nil:
+			lacks = []string{err.Error()}
+		case p.Ready:
 			return nil
+		default:
+			lacks = nil
+			for _, c := range p.Checks {
+				if !c.OK {
+					lacks = append(lacks, c.Name+": "+c.Error)
+				}
+			}
 		}
 	}
 }
