@@ -1,14 +1,19 @@
 package producer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // TestReadSince: what was appended since a time is read to its end; a topic that may have deleted some of it is told from one that has deleted
@@ -59,6 +64,14 @@ func TestReadSince(t *testing.T) {
 		}
 		if got := read(topic, topic == "long"); !slices.Equal(got, want) {
 			t.Errorf("%s: %q", topic, got)
+		}
+	}
+	for _, request := range []kmsg.Key{kmsg.ListOffsets, kmsg.Fetch} {
+		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{request}, Topic: "long", Err: kerr.TopicAuthorizationFailed, Count: -1})
+		_, err := ReadSince(t.Context(), "long", now.Add(-24*time.Hour), func(*kgo.Record) {}, opts...)
+		fault.Remove()
+		if right, ok := errors.AsType[*record.Right](err); !ok || right.Operation != "Read" || right.Resource != "topic long" {
+			t.Errorf("%s is refused: %v", kmsg.NameForKey(int16(request)), err)
 		}
 	}
 }
