@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -195,21 +196,27 @@ func register(p preset) preset { //nolint:unparam // see above: the value is for
 
 // Presets describes the catalogue, sorted by name.
 func Presets() []Info {
-	var infos []Info
+	var all []Info
 	for _, name := range sortedKeys(catalogue) {
-		infos = append(infos, catalogue[name].info())
+		all = append(all, infos()[name])
 	}
-	return infos
+	return all
 }
 
-// Lookup describes one preset.
+// Lookup describes one preset. Callers share its lists, and write to none of them.
 func Lookup(name string) (Info, bool) {
-	p, ok := catalogue[name]
-	if !ok {
-		return Info{}, false
-	}
-	return p.info(), true
+	i, ok := infos()[name]
+	return i, ok
 }
+
+// infos describes the presets by name, once: a file of thousands of sources looks each of theirs up many times.
+var infos = sync.OnceValue(func() map[string]Info {
+	all := map[string]Info{}
+	for name, p := range catalogue {
+		all[name] = p.info()
+	}
+	return all
+})
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

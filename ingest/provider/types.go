@@ -65,6 +65,12 @@ func (p preset) typeGlobs(typ, chosen []string) []string {
 
 // GlobsMeet reports whether there is a text that two globs match. In a glob, * stands for any text.
 func GlobsMeet(a, b string) bool {
+	for a != "" && b != "" && a[0] != '*' && b[0] != '*' { // most differ here
+		if a[0] != b[0] {
+			return false
+		}
+		a, b = a[1:], b[1:]
+	}
 	// meets[j] says whether a[i:] and b[j:] meet; rows are filled from the ends.
 	meets := make([]bool, len(b)+1)
 	for i := len(a); i >= 0; i-- {

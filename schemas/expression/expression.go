@@ -39,6 +39,7 @@ const (
 // Environment is what expressions can name: the standard library, optional values (body.?issue.?title.orValue('none')) and variables. Safe for concurrent use.
 type Environment struct {
 	make func() (*cel.Env, error) // once, and then returns the same
+	kept kept
 	// checking is held during a type check: a check that meets an undeclared name writes to the environment, without a lock, what
 	// other checks read (cel-go 0.33.2, checker.Env.Catalog).
 	checking sync.Mutex
@@ -54,6 +55,7 @@ func Over(variables ...cel.EnvOption) *Environment {
 type Expression struct {
 	program cel.Program
 	source  *ast.SourceInfo
+	gives   *cel.Type
 	takes   []*cel.Type // the types that a value may have; nil: any
 	reads   []string    // the variables that it names
 	names   [][]string  // of members of body, by their keys
@@ -62,8 +64,22 @@ type Expression struct {
 
 // Compile compiles and type-checks an expression whose value must be of one of the types in takes; nil takes any. A value whose type is
 // only known when the expression runs passes, see [Expression.Takes]. The text of an error follows the name of a configuration key: "is
-// not an expression ...".
+// not an expression ...". What was compiled since the last [Forget] but one is taken again.
 func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, error) {
+	whole, err := e.kept.compiled(text, e.compile)
+	if err != nil {
+		return nil, err
+	}
+	x := *whole
+	x.takes = takes
+	if x.gives.Kind() != cel.DynKind && !x.taken(x.gives.TypeName()) {
+		return nil, fmt.Errorf("is an expression of type %s, and must give one of %s%s", shortened(cel.FormatCELType(x.gives)), x.TypeNames(), remark(x.gives))
+	}
+	return &x, nil
+}
+
+// compile compiles and type-checks an expression, whatever the type of its value.
+func (e *Environment) compile(text string) (*Expression, error) {
 	env, err := e.make()
 	if err != nil {
 		return nil, err
@@ -81,10 +97,7 @@ func (e *Environment) Compile(text string, takes []*cel.Type) (*Expression, erro
 	if err := problem(issues); err != nil {
 		return nil, err
 	}
-	x := &Expression{source: checked.NativeRep().SourceInfo(), takes: takes}
-	if t := checked.OutputType(); t.Kind() != cel.DynKind && !x.taken(t.TypeName()) {
-		return nil, fmt.Errorf("is an expression of type %s, and must give one of %s%s", shortened(cel.FormatCELType(t)), x.TypeNames(), remark(t))
-	}
+	x := &Expression{source: checked.NativeRep().SourceInfo(), gives: checked.OutputType()}
 	x.program, err = env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(steps{}), cel.CostLimit(maxCost))
 	if err != nil {
 		return nil, fmt.Errorf("is not an expression: %w", err)

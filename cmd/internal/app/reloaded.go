@@ -171,6 +171,7 @@ func (s *streams) restartChanged(before, now *config.Config) {
 		}
 		return lost(now, at)
 	})
+	called, calls := namesOfDestinations(before), namesOfDestinations(now)
 	all := map[nameInTeam]bool{}
 	for _, n := range slices.Concat(configured(before).subscriptions, configured(now).subscriptions) {
 		all[nameInTeam{n.Team, n.Name}] = true
@@ -181,7 +182,7 @@ func (s *streams) restartChanged(before, now *config.Config) {
 		case runs && !ran:
 			s.a.ready.set("subscription "+at.team+"."+at.name, nil)
 			s.restart(at)
-		case ran && !runs, ran && runs && (slices.Contains(freed, at) || !sameSubscription(before, now, at)):
+		case ran && !runs, ran && runs && (slices.Contains(freed, at) || !slices.Equal(called[at.team], calls[at.team]) || !sameSubscription(before, now, at)):
 			s.restart(at)
 		}
 	}
@@ -201,7 +202,20 @@ func lost(c *config.Config, at nameInTeam) string {
 	return ""
 }
 
-// sameSubscription reports whether two configurations have a subscription do the same.
+// namesOfDestinations returns by team which destinations open actions may be for.
+func namesOfDestinations(c *config.Config) map[string][]string {
+	names := map[string][]string{}
+	for _, d := range c.AllDestinations() {
+		for team := range c.Teams {
+			if use, ok := c.Destination(team, d.Name); ok && use.FullName() == d.FullName() {
+				names[team] = append(names[team], d.FullName()+" "+d.Agent)
+			}
+		}
+	}
+	return names
+}
+
+// sameSubscription reports whether two configurations have a subscription do the same, apart from where its team's actions may go.
 func sameSubscription(before, now *config.Config, at nameInTeam) bool {
 	of := func(c *config.Config) any {
 		sub := *c.Teams[at.team].Subscriptions[at.name]
@@ -209,12 +223,6 @@ func sameSubscription(before, now *config.Config, at nameInTeam) bool {
 		sub.Budget, sub.Actions = nil, slices.Clone(sub.Actions) // budgets are read at every attempt
 		for i := range sub.Actions {
 			sub.Actions[i].Budget = nil
-		}
-		var names []string // of the destinations that open actions may be for
-		for _, d := range c.AllDestinations() {
-			if use, ok := c.Destination(at.team, d.Name); ok && use.FullName() == d.FullName() {
-				names = append(names, d.FullName()+" "+d.Agent)
-			}
 		}
 		type source struct {
 			name, topic    string
@@ -231,7 +239,7 @@ func sameSubscription(before, now *config.Config, at nameInTeam) bool {
 			}
 			sources = append(sources, one)
 		}
-		return []any{sub, names, sources, inFlight(c, at), c.Policy, c.Teams[at.team].Policy}
+		return []any{sub, sources, inFlight(c, at), c.Policy, c.Teams[at.team].Policy}
 	}
 	return reflect.DeepEqual(of(before), of(now))
 }

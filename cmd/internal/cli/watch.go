@@ -64,12 +64,15 @@ func load(o config.Options, log *slog.Logger) (cfg *config.Config, left config.P
 }
 
 // loadAgain reads the configuration for a process that runs one. A team whose file has problems keeps what it has, which is logged. What is wrong
-// with the files that are not taken is passed to report; nil: nothing. The states of the files are returned also with an error: a change of
+// with the files that are not taken is passed to report, once nothing is left for later; nil: nothing. The states of the files are returned also with an error: a change of
 // them is a reason to read again.
 func loadAgain(running *config.Config, o config.Options, log *slog.Logger, report func(config.Problems)) (*config.Config, fileStates, error) {
 	s := fileStates{}
 	o.See = s.remember
 	cfg, kept, err := running.Reload(o)
+	if err == nil && cfg.Later() {
+		return cfg, s, nil
+	}
 	if len(kept) > 0 {
 		log.Error("team files have problems: these teams keep their last good configuration, and do not run after a start; fix them (forebay config check)", "error", kept)
 	}
@@ -102,22 +105,29 @@ func (w watcher) run(ctx context.Context, last fileStates) {
 	defer signal.Stop(w.hup)
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
+	due := make(chan struct{})
+	close(due)
+	var next <-chan struct{} // due, where the last one has left something for later; else nil
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.hup:
+		case <-next:
 		case <-tick.C:
 			if !last.changed() {
 				continue
 			}
 		}
 		cfg, read, err := w.load()
-		last = read
+		last, next = read, nil
 		if err == nil {
 			err = w.reload(cfg)
 		}
-		if err != nil {
+		switch {
+		case err == nil && cfg.Later():
+			next = due
+		case err != nil:
 			w.log.Error("configuration not reloaded; the running one stays", "error", err)
 		}
 	}

@@ -184,6 +184,50 @@ func TestWatchReloadsOnSIGHUP(t *testing.T) {
 	})
 }
 
+// TestWatchTakesALargeFileAfterTheOthers: one look takes both, one behind the other.
+func TestWatchTakesALargeFileAfterTheOthers(t *testing.T) {
+	t.Parallel()
+	w := &watching{t: t, dir: t.TempDir()}
+	w.replace("forebay.yaml", "version: 1\nkafka: {brokers: [\"127.0.0.1:9092\"]}\nteams_dir: teams\n")
+	write := func(team, source string, size int) {
+		w.replace("teams/"+team+".yaml", "teams: {"+team+": {sources: {"+source+": {preset: github, secrets: [x]}}}} #"+strings.Repeat("x", size)+"\n")
+	}
+	write("large", "first", 100<<10)
+	write("other", "first", 0)
+	o := config.Options{Path: filepath.Join(w.dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}}
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	cfg, _, last, err := load(o, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("large", "second", 100<<10)
+	write("other", "second", 0)
+	reports := 0
+	read := func() (*config.Config, fileStates, error) {
+		return loadAgain(cfg, o, log, func(config.Problems) { reports++ })
+	}
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var taken []string
+	hup := make(chan os.Signal, 1)
+	hup <- syscall.SIGHUP
+	watcher{time.Hour, read, func(c *config.Config) error {
+		cfg = c
+		for _, team := range []string{"large", "other"} {
+			if c.Teams[team].Sources["second"] != nil {
+				taken = append(taken, team)
+			}
+		}
+		if !c.Later() {
+			stop()
+		}
+		return nil
+	}, hup, log}.run(ctx, last)
+	if got := strings.Join(taken, " "); got != "other large other" || reports != 1 {
+		t.Errorf("the reloads have taken %q, and %d of them said what is wrong", got, reports)
+	}
+}
+
 // TestServeTakesASIGHUPOfItsStart: it comes while the files are read, when a process that did not ask for it yet would end by it.
 func TestServeTakesASIGHUPOfItsStart(t *testing.T) {
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 func (ck *checker) matchable(path string, of []NamedSource, sub *Subscription) {
 	var presets []string
 	var sources []sourceTypes
-	if len(of) < len(sub.Sources) {
-		return // that is a problem of its own
+	if len(of) < len(sub.Sources) || ck.options.again {
+		return // the one is a problem of its own, the other many sources and types to go through
 	}
 	for _, s := range of {
 		if s.Preset == "" {

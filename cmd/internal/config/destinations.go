@@ -103,20 +103,25 @@ func (u use) path() string {
 }
 
 // usesOf returns the actions that go to a destination, of all teams.
-func (c *Config) usesOf(d NamedDestination) (list []use) {
-	teams := []string{d.Team}
-	if d.Team == "" {
-		teams = keys(c.Teams)
+func (c *Config) usesOf(d NamedDestination) []use {
+	if c.uses == nil {
+		return c.allUses()[d]
 	}
-	for _, team := range teams {
+	return c.uses()[d]
+}
+
+// allUses returns the actions of all teams by where they go.
+func (c *Config) allUses() map[NamedDestination][]use {
+	all := map[NamedDestination][]use{}
+	for _, team := range keys(c.Teams) {
 		for _, name := range keys(c.Teams[team].Subscriptions) {
 			sub := c.Teams[team].Subscriptions[name]
 			for i, a := range sub.Actions {
-				if to, ok := c.Destination(team, a.To); ok && to == d {
-					list = append(list, use{team, name, sub, i})
+				if to, ok := c.Destination(team, a.To); ok {
+					all[to] = append(all[to], use{team, name, sub, i})
 				}
 			}
 		}
 	}
-	return list
+	return all
 }

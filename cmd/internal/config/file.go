@@ -41,12 +41,15 @@ type Config struct {
 	literal    map[literal]string   // secrets that stand in a file itself, and where
 	env        environment          // to follow references again
 	dir        string               // of the main file
-	teamFiles  map[string]teamText  // what was read of each file of teams_dir, by path
+	teamFiles  map[string]teamText  // what each file of teams_dir, and the main file, was made of, by path
+	judged     map[string]teamText  // what Reload has read of them, whatever came of it
+	left       int                  // how many reloads in a row have left something; see Later
 	notes      []Problem
-	barred     map[string]string // by path, why a subscription may not run
-	chosen     []string          // Options.Subscriptions
-	ours       ledgerKey         // which ledger a process with the stream role has
-	oneLedger  bool              // of `forebay dev`, which takes no notice of postgres of subscriptions
+	uses       func() map[NamedDestination][]use // allUses, once it is complete; nil before
+	barred     map[string]string                 // by path, why a subscription may not run
+	chosen     []string                          // Options.Subscriptions
+	ours       ledgerKey                         // which ledger a process with the stream role has
+	oneLedger  bool                              // of `forebay dev`, which takes no notice of postgres of subscriptions
 }
 
 // Kafka says where the log is.

@@ -150,10 +150,14 @@ func (c *Config) HiddenOf(d NamedDestination) (list []schemas.Secret) {
 	for _, u := range c.usesOf(d) {
 		parts = append(parts, u.path()+".params.")
 	}
-	for _, path := range slices.Sorted(maps.Keys(c.references)) {
-		if !slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(path, part) }) {
-			continue
+	var paths []string
+	for path := range c.references {
+		if slices.ContainsFunc(parts, func(part string) bool { return strings.HasPrefix(path, part) }) {
+			paths = append(paths, path)
 		}
+	}
+	slices.Sort(paths)
+	for _, path := range paths {
 		for _, value := range slices.Sorted(maps.Keys(c.references[path].led)) {
 			if d.Team == "" && c.references[path].team != "" && !unlikelyWord(value) {
 				continue

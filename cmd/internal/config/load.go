@@ -12,9 +12,11 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/sinks/template"
 )
 
@@ -135,6 +137,7 @@ type Options struct {
 	Check func(c *Config) Problems
 
 	kept    map[string]keptFile // by path, what is read in the place of a file of a team
+	again   bool                // for a process that runs: nobody reads notes
 	notMain bool                // all of Subscriptions have ledgers of their own: that of the top of the file is not opened
 }
 
@@ -190,6 +193,7 @@ type teamFile struct {
 // Load reads, resolves, completes and checks the configuration. The error is [Problems] with everything that is
 // wrong; the Config is then nil.
 func Load(o Options) (*Config, error) {
+	expression.Forget()
 	c, problems := loadAll(o)
 	if len(problems) > 0 {
 		return nil, problems
@@ -204,11 +208,11 @@ func loadAll(o Options) (*Config, Problems) {
 		l.env.lookup = o.Lookup
 	}
 	l.env.read = func(path string) ([]byte, error) {
-		l.see(path)
+		l.options.see(path)
 		return readSmall(path)
 	}
 	l.env.readIn = func(dir, path string) ([]byte, error) {
-		l.see(filepath.Join(dir, path))
+		l.options.see(filepath.Join(dir, path))
 		return readBelow(dir, path)
 	}
 	return l.run()
@@ -253,9 +257,9 @@ type loader struct {
 
 func (l *loader) add(ps ...Problem) { l.problems = append(l.problems, ps...) }
 
-func (l *loader) see(path string) {
-	if l.options.See != nil {
-		l.options.See(path)
+func (o *Options) see(path string) {
+	if o.See != nil {
+		o.See(path)
 	}
 }
 
@@ -265,6 +269,7 @@ func (l *loader) load(c *Config) {
 		return
 	}
 	l.teams(c)
+	c.uses = sync.OnceValue(c.allUses)
 	c.fillStatic(reflect.ValueOf(c).Elem(), "")
 	c.fillComputed()
 	c.ours = c.chosenLedger()
@@ -278,7 +283,7 @@ func (l *loader) load(c *Config) {
 // v incomplete. All problems go to l.
 func (l *loader) decode(c *Config, file string, data []byte, env environment, v reflect.Value) bool {
 	if data == nil {
-		l.see(file)
+		l.options.see(file)
 		var err error
 		if data, err = readMain(file); err != nil {
 			l.add(Problem{File: file, Message: err.Error()})
@@ -286,6 +291,7 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 		}
 	}
 	if env.border == nil {
+		c.teamFiles[file] = teamText{data: data}
 		for _, m := range envReference.FindAllSubmatch(data, -1) {
 			l.mains = append(l.mains, string(m[1]))
 		}
@@ -347,17 +353,14 @@ func isDirectory(path string) error {
 
 // teams adds the teams of the team files to c, if there is a directory of them: Options.TeamsDir, or else the file's teams_dir.
 func (l *loader) teams(c *Config) {
-	dir := l.options.TeamsDir
-	if dir == "" && c.TeamsDir.Path != "" {
-		dir = pathFrom(c.dir, c.TeamsDir.Path)
-	}
+	dir := c.teamsDirOf(&l.options)
 	if c.Teams == nil {
 		c.Teams = map[string]*Team{}
 	}
 	if dir == "" {
 		return
 	}
-	l.see(dir)
+	l.options.see(dir)
 	files, err := teamFiles(dir)
 	if err != nil {
 		at := c.at("teams_dir")
@@ -380,6 +383,14 @@ func (l *loader) teams(c *Config) {
 		b.team = teamOf(file)
 		l.teamFile(c, dir, file, b)
 	}
+}
+
+// teamsDirOf returns the directory of team files; empty if there is none.
+func (c *Config) teamsDirOf(o *Options) string {
+	if o.TeamsDir == "" && c.TeamsDir.Path != "" {
+		return pathFrom(c.dir, c.TeamsDir.Path)
+	}
+	return o.TeamsDir
 }
 
 // whole returns patterns of paths that are relative to a directory as whole ones.
@@ -422,7 +433,7 @@ func (l *loader) teamFile(c *Config, dir, name string, b border) {
 		return
 	}
 	if !kept {
-		l.see(file)
+		l.options.see(file)
 		var err error
 		if data, err = readInside(dir, name, maxTeamFile); err != nil {
 			l.add(Problem{File: file, Message: err.Error()})

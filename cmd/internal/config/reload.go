@@ -1,14 +1,17 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
 	"strings"
+
+	"github.com/forebay-io/forebay/schemas/expression"
 )
 
 // Start is [Load] for a process that starts: a team whose file has problems, or refers to what has, stays out, and the others run. left has the
 // problems of the files that were left out; nil if none was. Where nothing is left, or the main file has problems, Start fails.
 func Start(o Options) (read *Config, left Problems, err error) {
-	read, left, err = (&Config{}).Reload(o)
+	read, left, err = (&Config{}).reload(o)
 	if err == nil && len(left) > 0 && len(read.Teams) == 0 {
 		return nil, nil, left.sorted()
 	}
@@ -22,9 +25,38 @@ func Start(o Options) (read *Config, left Problems, err error) {
 // A shared destination that the main file takes from a team is taken away, also where the team's file still needs it: see [Config.without]. If the
 // main file itself has problems, or allows less than the sources and destinations of a kept file need, Reload fails. The error is that of Load: all
 // problems of the files as they are.
+//
+// Large changes of teams' files are left to the next call: see [Config.Later].
 func (c *Config) Reload(o Options) (read *Config, kept Problems, err error) {
+	expression.Forget()
+	o.again = true
+	later := c.later(&o)
+	o.kept = maps.Clone(later)
+	if read, kept, err = c.reload(o); err != nil && len(later) > 0 { // without what was left, perhaps
+		later, o.kept = nil, nil
+		read, kept, err = c.reload(o)
+	}
+	if err == nil && len(later) > 0 {
+		read.left = c.left + 1
+		for file := range later {
+			read.judged[file] = c.judged[file]
+		}
+	}
+	return read, kept, err
+}
+
+// reload is Reload, which reads in the place of the files of o.kept what that has.
+func (c *Config) reload(o Options) (read *Config, kept Problems, err error) {
 	read, first := loadAll(o)
-	o.kept = map[string]keptFile{}
+	judged := read.teamFiles
+	if o.kept == nil {
+		o.kept = map[string]keptFile{}
+	}
+	defer func() {
+		if err == nil {
+			read.judged = judged
+		}
+	}()
 	for problems := first; len(problems) > 0; read, problems = loadAll(o) {
 		changed := map[string]bool{} // files of which something else is read the next time
 		for _, p := range problems {

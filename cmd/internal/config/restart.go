@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Waiting is a key of the files that a process does not take before it is started again: it goes on with what it had.
@@ -43,6 +44,7 @@ func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
 		}
 	}
 	k.withoutSources()
+	k.taken.uses = sync.OnceValue(k.taken.allUses)
 	slices.SortFunc(k.waits, func(a, b Waiting) int { return strings.Compare(a.Path, b.Path) })
 	return k.taken, slices.Compact(k.waits)
 }
@@ -195,6 +197,7 @@ func (k *taking) keep(team, path string, differ ...string) {
 // copied returns a copy of which sources and subscriptions of teams can be replaced, and what is known of paths.
 func (c *Config) copied() *Config {
 	other := *c
+	other.uses = nil
 	other.Teams = make(map[string]*Team, len(c.Teams))
 	for name, t := range c.Teams {
 		team := *t
