@@ -63,7 +63,12 @@ func TestReloadTakesWhatIsLargeLater(t *testing.T) {
 	v.large("large", "second", 40<<10)
 	v.quick("second")
 	v.env["T_LARGE_KEY"] = "second"
+	seen := map[string]bool{}
+	o.See = func(path string) { seen[path] = true }
 	reload("two files", "large/first quick/second", true, 0)
+	if !seen[v.path("teams/large.yaml")] || !seen[v.path("teams/quick.yaml")] {
+		t.Errorf("the files are not all watched: %v", seen)
+	}
 	if got := running.Teams["large"].Sources["first"].Secrets[0].Value.Reveal(); got != "second" {
 		t.Errorf("the secret of the file that was left is %q", got)
 	}
@@ -93,6 +98,38 @@ func TestReloadTakesWhatIsLargeLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	reload("gone", "a/new b/new c/new quick/fifth", false, 1)
+	v.large("large", "last", 40<<10)
+	v.quick("last")
+	o.Check = func(c *Config) Problems {
+		if c.Teams["large"] == nil {
+			return Problems{{File: o.Path, Message: "team large is missing"}}
+		}
+		return nil
+	}
+	reload("what the rest needs", "a/new b/new c/new large/last quick/last", false, 1)
+}
+
+// TestReloadHasNoNotesOnTypes: nobody reads them, and each is looked for among all types of the catalogue.
+func TestReloadHasNoNotesOnTypes(t *testing.T) {
+	t.Parallel()
+	v, o, _ := laterVillage(t)
+	v.write("teams/noted.yaml", "teams: {noted: {sources: {s: {preset: github, secrets: [x]}}, destinations: {d: {type: log}}, "+
+		"subscriptions: {s: {sources: [s], types: [x.y], actions: [{name: a, to: d}]}}}}\n")
+	onTypes := func(c *Config) (n int) {
+		for _, note := range c.Notes() {
+			if strings.Contains(note.Path, ".types") {
+				n++
+			}
+		}
+		return n
+	}
+	started, _, err := Start(o)
+	if err != nil || onTypes(started) != 1 {
+		t.Fatal(err, started.Notes())
+	}
+	if read, _, err := started.Reload(o); err != nil || onTypes(read) != 0 || read.Teams["noted"] == nil {
+		t.Error(err, read.Notes())
+	}
 }
 
 func (v *village) read(name string) string {
@@ -141,5 +178,18 @@ func TestUnchangedExpressionsAreNotCompiledAgain(t *testing.T) {
 	changed, unchanged := reloading(costly), reloading(func() { sources++; v.quick(fmt.Sprintf("s%d", sources)) })
 	if running.Teams["quick"].Sources["s3"] == nil || changed < 4*unchanged {
 		t.Errorf("a reload makes %.0f allocations with the costly file unchanged, and %.0f with another one", unchanged, changed)
+	}
+	text := v.read("teams/costly.yaml")
+	back := reloading(func() {
+		for range 2 {
+			v.write("teams/costly.yaml", "teams: {costly: {}}\n")
+			if running, _, err = running.Reload(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v.write("teams/costly.yaml", text)
+	})
+	if back < 2*unchanged+changed/2 {
+		t.Errorf("what was taken out is kept: its return is %.0f allocations, and without it there are %.0f", back, unchanged)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/sinks/template"
 )
 
@@ -193,7 +192,6 @@ type teamFile struct {
 // Load reads, resolves, completes and checks the configuration. The error is [Problems] with everything that is
 // wrong; the Config is then nil.
 func Load(o Options) (*Config, error) {
-	expression.Forget()
 	c, problems := loadAll(o)
 	if len(problems) > 0 {
 		return nil, problems

@@ -32,20 +32,17 @@ func (c *Config) Reload(o Options) (read *Config, kept Problems, err error) {
 	o.again = true
 	later := c.later(&o)
 	o.kept = maps.Clone(later)
-	if read, kept, err = c.reload(o); err != nil && len(later) > 0 { // without what was left, perhaps
+	if read, kept, err = c.reload(o); err != nil && len(later) > 0 { // for want of what was left, perhaps
 		later, o.kept = nil, nil
 		read, kept, err = c.reload(o)
 	}
 	if err == nil && len(later) > 0 {
 		read.left = c.left + 1
-		for file := range later {
-			read.judged[file] = c.judged[file]
-		}
 	}
 	return read, kept, err
 }
 
-// reload is Reload, which reads in the place of the files of o.kept what that has.
+// reload is Reload that reads, in the place of the files of o.kept, what that has.
 func (c *Config) reload(o Options) (read *Config, kept Problems, err error) {
 	read, first := loadAll(o)
 	judged := read.teamFiles

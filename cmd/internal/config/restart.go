@@ -197,7 +197,6 @@ func (k *taking) keep(team, path string, differ ...string) {
 // copied returns a copy of which sources and subscriptions of teams can be replaced, and what is known of paths.
 func (c *Config) copied() *Config {
 	other := *c
-	other.uses = nil
 	other.Teams = make(map[string]*Team, len(c.Teams))
 	for name, t := range c.Teams {
 		team := *t

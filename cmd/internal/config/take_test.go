@@ -81,6 +81,9 @@ func TestTake(t *testing.T) {
 			taken.Teams["beta"].Destinations["log"].Timeout.String() != "20s" {
 			t.Error("not what was read but for what waits")
 		}
+		if uses := taken.usesOf(NamedDestination{Destination: alpha.Destinations["log"], Team: "alpha", Name: "log"}); len(uses) != 1 || uses[0].sub != alpha.Subscriptions["triage"] {
+			t.Errorf("destination log is used by %v", uses)
+		}
 		if one, two := running.ledgerOf(namedSubscription{running.Teams["alpha"].Subscriptions["triage"], "alpha", "triage"}), taken.ledgerOf(namedSubscription{alpha.Subscriptions["triage"], "alpha", "triage"}); one != two {
 			t.Errorf("the ledger is %v, and was %v", two, one)
 		}
