@@ -171,7 +171,7 @@ func (s *streams) restartChanged(before, now *config.Config) {
 		}
 		return lost(now, at)
 	})
-	called, calls := namesOfDestinations(before), namesOfDestinations(now)
+	same := sameSubscriptions(before, now)
 	all := map[nameInTeam]bool{}
 	for _, n := range slices.Concat(configured(before).subscriptions, configured(now).subscriptions) {
 		all[nameInTeam{n.Team, n.Name}] = true
@@ -182,7 +182,7 @@ func (s *streams) restartChanged(before, now *config.Config) {
 		case runs && !ran:
 			s.a.ready.set("subscription "+at.team+"."+at.name, nil)
 			s.restart(at)
-		case ran && !runs, ran && runs && (slices.Contains(freed, at) || !slices.Equal(called[at.team], calls[at.team]) || !sameSubscription(before, now, at)):
+		case ran && !runs, ran && runs && (slices.Contains(freed, at) || !same(at)):
 			s.restart(at)
 		}
 	}
@@ -202,6 +202,12 @@ func lost(c *config.Config, at nameInTeam) string {
 	return ""
 }
 
+// sameSubscriptions returns what reports whether two configurations have a subscription do the same.
+func sameSubscriptions(before, now *config.Config) func(at nameInTeam) bool {
+	had, has := namesOfDestinations(before), namesOfDestinations(now)
+	return func(at nameInTeam) bool { return slices.Equal(had[at.team], has[at.team]) && sameSubscription(before, now, at) }
+}
+
 // namesOfDestinations returns by team which destinations open actions may be for.
 func namesOfDestinations(c *config.Config) map[string][]string {
 	names := map[string][]string{}
@@ -215,7 +221,7 @@ func namesOfDestinations(c *config.Config) map[string][]string {
 	return names
 }
 
-// sameSubscription reports whether two configurations have a subscription do the same, apart from where its team's actions may go.
+// sameSubscription is sameSubscriptions of all but where the actions of the team may go.
 func sameSubscription(before, now *config.Config, at nameInTeam) bool {
 	of := func(c *config.Config) any {
 		sub := *c.Teams[at.team].Subscriptions[at.name]

@@ -228,9 +228,15 @@ func TestNothingIsReplacedByTheSame(t *testing.T) {
 	if len(subscriptions) == 0 {
 		t.Error("the file has no subscription")
 	}
+	same := sameSubscriptions(before, now)
 	for _, n := range subscriptions {
-		if !sameSubscription(before, now, nameInTeam{n.Team, n.Name}) {
+		if !same(nameInTeam{n.Team, n.Name}) {
 			t.Errorf("%s.%s begins again", n.Team, n.Name)
 		}
+	}
+	of := subscriptions[0]
+	now.Teams[of.Team].Destinations["more"] = &config.Destination{}
+	if sameSubscriptions(before, now)(nameInTeam{of.Team, of.Name}) {
+		t.Errorf("%s.%s goes on without a destination that open actions may be for", of.Team, of.Name)
 	}
 }

@@ -64,8 +64,8 @@ func load(o config.Options, log *slog.Logger) (cfg *config.Config, left config.P
 }
 
 // loadAgain reads the configuration for a process that runs one. A team whose file has problems keeps what it has, which is logged. What is wrong
-// with the files that are not taken is passed to report, once nothing is left for later; nil: nothing. The states of the files are returned also with an error: a change of
-// them is a reason to read again.
+// with the files that are not taken is passed to report, once nothing is left for later; nil: nothing. The states of the files are returned also
+// with an error: a change of them is a reason to read again.
 func loadAgain(running *config.Config, o config.Options, log *slog.Logger, report func(config.Problems)) (*config.Config, fileStates, error) {
 	s := fileStates{}
 	o.See = s.remember

@@ -8,16 +8,17 @@ import (
 	"strings"
 )
 
-// atOnce is how much of changed files of teams a reload takes together with everything else, in bytes: at most half a second of compiling, see
+// atOnce is how much of changed files of teams a reload takes together with everything else, in bytes: half a second of compiling at most, see
 // maxExpressions.
 const atOnce = 32 << 10
 
 // Later reports whether Reload has left changes of teams' files for its next call, which is due at once.
 func (c *Config) Later() bool { return c.left > 0 }
 
-// later returns the files of teams whose changes the next reload leaves to the one after it: the largest, where all together are more than atOnce. So
-// what is much to compile keeps nobody else waiting who has changed something at the same time. The one after takes maxTeamFile, and then each twice as
-// much as the one before: no file is left for long. With another main file nothing is left, for both may belong together.
+// later returns the files of teams whose changes the next reload leaves to the one after it, with what is read in their place: the largest, where all
+// together are more than atOnce. So what is much to compile keeps nobody waiting who has changed something else at the same time. The one after
+// takes maxTeamFile, and then each twice as much as the one before: no file is left for long. With another main file nothing is left, for both may
+// belong together.
 func (c *Config) later(o *Options) map[string]keptFile {
 	main := o.Data
 	if main == nil {
