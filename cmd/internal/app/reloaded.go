@@ -205,7 +205,9 @@ func lost(c *config.Config, at nameInTeam) string {
 // sameSubscriptions returns what reports whether two configurations have a subscription do the same.
 func sameSubscriptions(before, now *config.Config) func(at nameInTeam) bool {
 	had, has := namesOfDestinations(before), namesOfDestinations(now)
-	return func(at nameInTeam) bool { return slices.Equal(had[at.team], has[at.team]) && sameSubscription(before, now, at) }
+	return func(at nameInTeam) bool {
+		return slices.Equal(had[at.team], has[at.team]) && sameSubscription(before, now, at)
+	}
 }
 
 // namesOfDestinations returns by team which destinations open actions may be for.
