@@ -187,7 +187,7 @@ func (l *Ledger) Sweep(ctx context.Context, cfg SweepConfig) (Swept, error) {
 	return swept, errors.Join(err, l.ForgetCounters(ctx, maxForgotten))
 }
 
-// maxForgotten bounds how many counters one sweep deletes.
+// maxForgotten is how many counters a sweep deletes at once.
 const maxForgotten = 10_000
 
 // transact is [pg.Pool.Transact] on the hot path's pool.

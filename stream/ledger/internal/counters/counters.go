@@ -185,12 +185,16 @@ func (s *Store) CountersOf(ctx context.Context, names []string) (map[string]Used
 	return all, nil
 }
 
-// ForgetCounters deletes at most n counters whose windows ended a minute ago or more. It waits for no row: whoever counts locks several, by their
+// ForgetCounters deletes the counters whose windows ended a minute ago or more, n at a time. It waits for no row: whoever counts locks several, by their
 // names, and not by their times.
-func (s *Store) ForgetCounters(ctx context.Context, n int) error {
-	_, err := s.db.Exec(ctx, `DELETE FROM counters WHERE name = ANY (ARRAY(SELECT name FROM counters WHERE until < now() - interval '1 minute' LIMIT $1 FOR UPDATE SKIP LOCKED))`, n)
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget what was used of limits", Err: pg.Redact(err)}
+func (s *Store) ForgetCounters(ctx context.Context, n int64) error {
+	for {
+		done, err := s.db.Exec(ctx, `DELETE FROM counters WHERE name = ANY (ARRAY(SELECT name FROM counters WHERE until < now() - interval '1 minute' LIMIT $1 FOR UPDATE SKIP LOCKED))`, n)
+		if err != nil {
+			return &schemas.Error{Kind: schemas.Unavailable, Op: "forget what was used of limits", Err: pg.Redact(err)}
+		}
+		if done.RowsAffected() < n {
+			return nil
+		}
 	}
-	return nil
 }

@@ -2,24 +2,24 @@ package retention
 
 import "context"
 
-// maxDeleted bounds how many rows one sweep deletes from each table of commands, results and backfills.
+// maxDeleted bounds how many rows one statement deletes, or ends: so long are they locked.
 const maxDeleted = 10_000
 
-// forget deletes second keys and sayings whose time has passed, and the commands, results and backfill requests of a subscription that ended longer ago than it keeps dead letters, at most
-// maxDeleted of each. These tables have a row per request, not per event, and an index by their end: nothing is scanned.
+// forget deletes second keys and sayings whose time has passed, and the commands, results and backfill requests of a subscription that ended
+// longer ago than it keeps dead letters: all of them, for those that act have a row per event. Each table has an index by their end: nothing is scanned.
 func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) error {
 	for _, table := range []string{"backfills", "commands", "results"} {
-		_, err := s.read.Exec(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
+		err := s.inSteps(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
 			SELECT t.id FROM fences f JOIN subscriptions s ON s.id = f.subscription
 			CROSS JOIN LATERAL (SELECT id FROM `+table+` WHERE fence = f.id AND ended_at <= now() - coalesce(s.keep_dead, $2) ORDER BY ended_at LIMIT $3) t
-			WHERE s.id = $1 LIMIT $3))`, subscription, cfg.Dead, maxDeleted)
+			WHERE s.id = $1 LIMIT $3))`, subscription, cfg.Dead)
 		if err != nil {
 			return err
 		}
 	}
 	for _, table := range []string{"second_keys", "sayings"} {
-		_, err := s.read.Exec(ctx, `DELETE FROM `+table+` WHERE ctid = ANY (ARRAY(
-			SELECT ctid FROM `+table+` WHERE subscription = $1 AND gone_at <= now() ORDER BY gone_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, subscription, maxDeleted)
+		err := s.inSteps(ctx, `DELETE FROM `+table+` WHERE ctid = ANY (ARRAY(
+			SELECT ctid FROM `+table+` WHERE subscription = $1 AND gone_at <= now() ORDER BY gone_at LIMIT $2 FOR UPDATE SKIP LOCKED))`, subscription)
 		if err != nil {
 			return err
 		}
@@ -27,18 +27,28 @@ func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) er
 	return s.forgetApprovals(ctx, subscription, cfg)
 }
 
+// inSteps runs a statement that deletes or ends at most as many rows as its last parameter says, until it finds fewer.
+func (s *Sweeper) inSteps(ctx context.Context, sql string, args ...any) error {
+	args = append(args, maxDeleted)
+	for {
+		done, err := s.read.Exec(ctx, sql, args...)
+		if err != nil || done.RowsAffected() < maxDeleted {
+			return err
+		}
+	}
+}
+
 // forgetApprovals ends questions that nobody answered in time and whose actions do not ask any more, since a newer version has taken their place, and
 // deletes approvals that ended longer ago than the subscription keeps dead letters.
 func (s *Sweeper) forgetApprovals(ctx context.Context, subscription int32, cfg Config) error {
-	_, err := s.read.Exec(ctx, `UPDATE approvals SET state = 'expired', sends = '', answered_at = expires_at WHERE id = ANY (ARRAY(
+	err := s.inSteps(ctx, `UPDATE approvals SET state = 'expired', sends = '', answered_at = expires_at WHERE id = ANY (ARRAY(
 		SELECT id FROM approvals WHERE state = 'waiting' AND expires_at <= now() - interval '1 minute' AND subscription = $1 ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-		subscription, maxDeleted)
+		subscription)
 	if err != nil {
 		return err
 	}
-	_, err = s.read.Exec(ctx, `DELETE FROM approvals WHERE id = ANY (ARRAY(
+	return s.inSteps(ctx, `DELETE FROM approvals WHERE id = ANY (ARRAY(
 		SELECT p.id FROM approvals p JOIN subscriptions s ON s.id = p.subscription
 		WHERE p.subscription = $1 AND p.state NOT IN ('waiting', 'approved') AND p.answered_at <= now() - coalesce(s.keep_dead, $2) ORDER BY p.answered_at LIMIT $3 FOR UPDATE OF p SKIP LOCKED))`,
-		subscription, cfg.Dead, maxDeleted)
-	return err
+		subscription, cfg.Dead)
 }
