@@ -121,6 +121,46 @@ func TestCountersBegin(t *testing.T) {
 	exec(`DO $$ BEGIN IF EXISTS (SELECT FROM counters) THEN RAISE EXCEPTION 'rows are left'; END IF; END $$`)
 }
 
+// TestBudgetReadsItsOwnCounters: of one budget among many, what is used is a range of the table, and of all the whole table from end to end, however
+// often that was asked before.
+func TestBudgetReadsItsOwnCounters(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Migrated(t)
+	l, err := ledger.Open(t.Context(), ledger.Config{URL: schemas.NewSecret(url), Schema: schema, MaxConns: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn := pgtest.Connect(t, url, schema)
+	for _, sql := range []string{`INSERT INTO counters SELECT 'budget ' || b || ' e' || n, now(), n, 1000, 1, 1, now() + interval '1 hour' FROM generate_series(1, 100) b, generate_series(1, 300) n`, `ANALYZE counters`} {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const asked = 40 // more than all connections together plan each time by themselves
+	ask := func(prefix string, n int) (byIndex, whole int64) {
+		t.Helper()
+		for range asked {
+			if list, err := l.CountersUsed(t.Context(), prefix, 0, n); err != nil || len(list) != n || list[0].Used != 300 {
+				t.Fatalf("%+v %v", list, err)
+			}
+		}
+		for deadline := time.Now().Add(time.Minute); byIndex+whole < asked; time.Sleep(100 * time.Millisecond) { // the server counts late
+			err := conn.QueryRow(t.Context(), `SELECT idx_scan, seq_scan FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'counters'`, schema).Scan(&byIndex, &whole)
+			if err != nil || time.Now().After(deadline) {
+				t.Fatalf("%d by the index and %d of the whole table are counted: %v", byIndex, whole, err)
+			}
+		}
+		return byIndex, whole
+	}
+	if _, whole := ask("budget 7 ", 20); whole > asked/4 { // others read it, too, once in a while
+		t.Errorf("for one budget the whole table was read %d times", whole)
+	}
+	if byIndex, _ := ask("budget ", 100); byIndex > 10*asked {
+		t.Errorf("%d", byIndex)
+	}
+}
+
 // TestForgettingWaitsForNobody: a sweep leaves out what somebody counts just then, whose statement may wait for what the sweep has locked.
 func TestForgettingWaitsForNobody(t *testing.T) {
 	t.Parallel()

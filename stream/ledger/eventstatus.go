@@ -4,12 +4,17 @@ package ledger
 
 // EventStatus is the status of an event e, given that of its actions in a.status: NULL if it has none. An event behind a dead or unknown head
 // of its lane is parked if nothing of it was tried. No column says so: only the head has a row that tells that its lane stands still.
-const EventStatus = `coalesce(CASE WHEN a.status IN ('received', 'processing') AND EXISTS (
-               SELECT FROM {actions} h JOIN effects x ON x.id = h.effect
-               JOIN {events} he ON he.window_id = h.event_window AND he.event_key = h.event_key
-               WHERE h.fence = e.fence AND h.open AND h.lane_seq < e.lane_seq AND he.entity = e.entity
-                 AND (h.status = 'unknown' OR h.status = 'dead_letter' AND (h.guarded OR x.on_dead = 'park' AND h.class IS DISTINCT FROM '` + DeadClass + `'))
-           ) THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END)`
+const EventStatus = `coalesce(CASE WHEN a.status IN ('received', 'processing') AND (` + parkedLanes + ` ->> (e.fence || ' ' || e.entity))::bigint < e.lane_seq
+           THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END)`
+
+// parkedLanes are the heads of parked lanes, as an object of lane_seqs by fence and entity. No index finds them by entity, and asked for each
+// event of a page they were looked for in all events each time. It rests on nothing of the event, so a statement makes it once, when the first
+// event asks: of each dead letter the row and one probe for its entity.
+const parkedLanes = `(SELECT jsonb_object_agg(p.lane, p.lane_seq) FROM (
+               SELECT a.fence || ' ' || ae.entity AS lane, min(a.lane_seq) AS lane_seq FROM {actions} a JOIN effects x ON x.id = a.effect
+               CROSS JOIN LATERAL (SELECT entity FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) ae
+               WHERE a.status IN ('dead_letter', 'unknown') AND ` + ParksLane + `
+               GROUP BY 1) p)`
 
 // ActionsStatus is the status of an event by its actions, an aggregate over [ActionStates]; NULL if it has none.
 const ActionsStatus = `CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'

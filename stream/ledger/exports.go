@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
@@ -11,11 +12,13 @@ import (
 // unexported is whether the dead topic lacks a death of an action.
 const unexported = `exported < deaths + (status = 'dead_letter')::int`
 
-// unexportedRead finds the keys first, a page of each fence by actions_w*_unexported in its order, then probes for the rest.
+// unexportedRead finds the keys first, a page of each fence by actions_w*_unexported in its order, then probes for the rest: where there are none, as
+// mostly, nothing.
 var unexportedRead = `-- unexportedRead
 WITH keys AS MATERIALIZED (SELECT k.fence, k.lane_seq FROM unnest($1::int[]) AS u(fence) CROSS JOIN LATERAL (
     SELECT fence, lane_seq FROM {actions} a WHERE fence = u.fence AND ` + unexported + ` ORDER BY fence, lane_seq LIMIT $2) k ORDER BY 1, 2 LIMIT $2)
-` + DeadSelect + ` WHERE (a.fence, a.lane_seq) IN (SELECT fence, lane_seq FROM keys)) d ORDER BY fence, lane_seq LIMIT $2`
+` + strings.Replace(DeadSelect, "{actions} a JOIN", `keys CROSS JOIN LATERAL (SELECT * FROM {actions} r WHERE r.fence = keys.fence AND r.lane_seq = keys.lane_seq OFFSET 0) a JOIN`, 1) + `) d
+ORDER BY fence, lane_seq LIMIT $2`
 
 // Unexported reads actions of claims that have died and whose last death the dead topic may not have, in lane order, at most
 // limit. What runs again or was discarded meanwhile is among them.

@@ -138,8 +138,8 @@ func (c *Claim) plain(after int64, limit int) (out lanesByWindow, upto int64) {
 const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.version_text, e.sub, e.decision, e.reason, e.log_offset, e.leader_epoch,
        e.event_key, e.hash, e.source, e.event_id, e.type, e.delta, coalesce(e.replay, 0) AS replay`
 
-// openRowsRead reads actions that have a row and are open, through their own index, and says how many it has found.
-const openRowsRead = `-- openRowsRead: index scans of each window, merged by lane_seq; a probe of each window for the event
+// openRowsRead reads actions that have a row and are open, through their own index, and says how many it has found. See openRows.
+const openRowsRead = `-- openRowsRead: index scans of each window, merged by lane_seq; a probe of one window for the row and the event
 WITH found AS (
     SELECT a.lane_seq, a.window_id FROM {actions} a JOIN effects x ON x.id = a.effect
      WHERE a.fence = $1 AND a.lane_seq > $2 AND a.open
@@ -161,9 +161,12 @@ CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window 
 WINDOW upto AS (ORDER BY a.lane_seq)
 ORDER BY a.lane_seq`
 
+// openRows is openRowsRead on the live windows: by the parents, so that the row and the event of each action are probed in one window, not in all.
+func (w *windowSet) openRows() string { return OfSome(w.live, openRowsRead) }
+
 // rows reads open actions that have a row, and up to where they are all.
 func (r openRead) rows(ctx context.Context, after int64, limit int) (actions []Action, upto int64, err error) {
-	rows, err := r.db.Query(ctx, r.win.own(openRowsRead), r.c.ID, after, limit, maxCopies)
+	rows, err := r.db.Query(ctx, r.win.openRows(), r.c.ID, after, limit, maxCopies)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -21,7 +22,7 @@ func hotStatements(win *windowSet) map[string]pg.Statement {
 	if len(win.live) > 1 {
 		all["seenBefore"] = q.seenBefore
 	}
-	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": openRowsRead, "quietRead": silenceLeftRead, "placesTaken": usedPlaces,
+	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": win.openRows(), "quietRead": silenceLeftRead, "placesTaken": usedPlaces,
 		"newestOfLine": newestOfLine, "linesFold": linesFold, "withoutCopyRowsRead": withoutCopyRowsRead(win.live), "reportsRead": reportsRead,
 		"openPlainRead": openPlainRead, "withoutCopyPlainRead": withoutCopyPlainRead, "staleWrite": staleWrite} {
 		all[name] = pg.NewStatement(OfWindow(win.current, win.own(sql)))
@@ -109,4 +110,77 @@ func (f *fixture) checkPlans(when string) {
 			}
 		}
 	}
+}
+
+// TestReadsOfRowsGrowWithThePage: beside many dead letters in many windows, a page of open actions costs a few probes of each, not of each and
+// every window, and a look for dead letters to export costs nothing where there are none.
+func TestReadsOfRowsGrowWithThePage(t *testing.T) {
+	t.Parallel()
+	const windows, each = 12, 500
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1))
+	if _, err := f.n.Record(t.Context(), []Result{{Claim: c, LaneSeq: 1, Status: Dead, Attempt: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	for range windows - 1 {
+		f.turnWindow()
+	}
+	if err := f.n.loadWindows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	win := f.n.windows.Load()
+	if len(win.live) != windows {
+		t.Fatalf("windows %v", win.live)
+	}
+	for i, w := range win.live {
+		for _, sql := range []string{`INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub, leader_epoch, plan, actions,
+				decision, reason, kind, clock, entity, source, event_id, type)
+			SELECT {w}, e.fence, n, lpad(to_hex(n), 32, '0')::uuid, e.hash, now(), now(), n, 0, n, 0, 0, e.plan, 1, e.decision, e.reason, e.kind, '', 'e' || n, e.source, 'n-' || n, e.type
+			FROM (SELECT * FROM events WHERE lane_seq = 1) e, generate_series($1::int, $2::int) n`,
+			`INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, event_window, effect, created_at, finished_at, attempts, open, status, exported)
+			SELECT {w}, a.fence, n, lpad(to_hex(n), 32, '0')::uuid, {w}, a.effect, now(), now(), 1, true, 'dead_letter', 1
+			FROM (SELECT * FROM actions WHERE lane_seq = 1) a, generate_series($1::int, $2::int) n`} {
+			if _, err := f.l.hot.Exec(t.Context(), OfWindow(w, sql), (i+1)*each, (i+2)*each-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	admin(t, f.cfg.URL.Reveal(), fmt.Sprintf(`UPDATE %[1]s.actions SET exported = 1; ANALYZE %[1]s.actions, %[1]s.events`, f.cfg.Schema))
+	if n := f.blocks(f.l.hot, win.openRows(), c.ID, 0, 1000, maxCopies); n > 20*1000 {
+		t.Errorf("a page of 1000 open actions reads %d blocks", n)
+	}
+	err := pgx.BeginFunc(t.Context(), f.l.quick, func(tx pgx.Tx) error {
+		// As beside very many: the planner reads along an index that has the answer's order, and stops once there are enough.
+		if _, err := tx.Exec(t.Context(), `SELECT set_config('enable_' || m, 'off', true) FROM unnest('{sort,incremental_sort,hashjoin,mergejoin}'::text[]) m`); err != nil {
+			return err
+		}
+		if n := f.blocks(tx, win.own(unexportedRead), []int32{c.ID}, 50); n > 20*windows {
+			t.Errorf("where nothing is to be exported %d blocks are read", n)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// blocks returns how many blocks a statement reads.
+func (f *fixture) blocks(db querier, sql string, args ...any) int {
+	f.t.Helper()
+	var plan []struct {
+		Plan struct {
+			Hit  int `json:"Shared Hit Blocks"`
+			Read int `json:"Shared Read Blocks"`
+		}
+	}
+	var text string
+	err := db.QueryRow(f.t.Context(), "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&text)
+	if err == nil {
+		err = json.Unmarshal([]byte(text), &plan)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return plan[0].Plan.Hit + plan[0].Plan.Read
 }

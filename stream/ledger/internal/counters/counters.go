@@ -143,11 +143,12 @@ type Used struct {
 }
 
 // CountersUsed lists the counters of windows whose names begin with prefix and whose windows have not ended, at least share percent of their limits
-// used: those that are used most first, at most n. Kind: Unavailable.
+// used: those that are used most first, at most n. It is planned for its prefix each time: of one budget among many it reads a range of
+// counters_pkey, where a plan for any prefix reads all counters. Kind: Unavailable.
 func (s *Store) CountersUsed(ctx context.Context, prefix string, share, n int) ([]Used, error) {
 	rows, err := s.db.Query(ctx, `SELECT name, used, cap, (extract(epoch FROM until - now()) * 1000000)::bigint AS left_us FROM counters
-		WHERE starts_with(name, $1) AND until > now() AND unit = 1 AND used::numeric * 100 >= cap::numeric * $2
-		ORDER BY used::numeric / greatest(cap, 1) DESC, name LIMIT $3`, prefix, share, n)
+		WHERE name >= $1 AND name < $1 || U&'\+10FFFF' AND until > now() AND unit = 1 AND used::numeric * 100 >= cap::numeric * $2
+		ORDER BY used::numeric / greatest(cap, 1) DESC, name LIMIT $3`, pgx.QueryExecModeCacheDescribe, prefix, share, n)
 	var list []Used
 	if err == nil {
 		var u Used
