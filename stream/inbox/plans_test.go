@@ -59,6 +59,10 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 				return len(p.Items), err
 			}})
 		}
+		asks = append(asks, ask{"dead letters of an entity of " + of, listed / 2, func() (int, error) {
+			p, err := f.DeadLetters(t.Context(), DeadLetterQuery{Team: scope.team, Subscription: scope.subscription, Entity: "e1"})
+			return len(p.Items), err
+		}})
 		asks = append(asks, ask{"groups of " + of, 100_000, func() (int, error) {
 			list, _, err := f.DeadLetterGroups(t.Context(), DeadLetterQuery{Team: scope.team, Subscription: scope.subscription})
 			return len(list), err
@@ -144,12 +148,12 @@ func (f *fixture) fill() {
 		f.exec(ledger.OfWindow(w, `WITH e AS MATERIALIZED (SELECT * FROM events WHERE event_id = 'template-0-1')
 			INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub, leader_epoch, plan, actions,
 				decision, reason, kind, clock, entity, source, event_id, type)
-			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, lpad(to_hex(n), 32, '0')::uuid, e.hash, e.received_at, now() - ($4::int - n) * interval '1 millisecond', 1000 + n, e.epoch, n, e.sub, e.leader_epoch, e.plan, e.actions,
+			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, md5(n::text)::uuid, e.hash, e.received_at, now() - ($4::int - n) * interval '1 millisecond', 1000 + n, e.epoch, n, e.sub, e.leader_epoch, e.plan, e.actions,
 				e.decision, e.reason, e.kind, e.clock, 'e' || n % 20000, e.source, 'n-' || n, e.type
 			FROM e, generate_series($2::int, $3::int) n`), fences, i*each+1, (i+1)*each, listed)
 		f.exec(ledger.OfWindow(w, `WITH a AS MATERIALIZED (SELECT * FROM actions WHERE status = 'dead_letter' AND lane_seq = 1)
 			INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, action_id, event_window, effect, created_at, first_at, finished_at, attempts, open, status, class, code, error, deaths)
-			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, lpad(to_hex(n), 32, '0')::uuid, lpad(to_hex(n), 32, 'a')::uuid, {w}, a.effect, now(), now(), now(), 1, true, 'dead_letter', 'class-' || n % 7, 400, 'no', 1
+			SELECT {w}, ($1::int[])[1 + n % 3], 1000 + n, md5(n::text)::uuid, lpad(to_hex(n), 32, 'a')::uuid, {w}, a.effect, now(), now(), now(), 1, true, 'dead_letter', 'class-' || n % 7, 400, 'no', 1
 			FROM a, generate_series($2::int, $3::int, 10) n`), fences, i*each+1, (i+1)*each)
 		f.exec(ledger.OfWindow(w, `INSERT INTO completions_w{w} (window_id, fence, bucket, finished_at, code, lanes, latency_us)
 			SELECT {w}, ($1::int[])[1 + n % 3], (1000 + n) >> 10, now(), 200, array_agg(((1000 + n) & 1023)::smallint), array_agg(1000)

@@ -218,8 +218,8 @@ func (b *Inbox) readAhead(ctx context.Context, item *Item, s *Story) error {
 	var class *string
 	var generation int32
 	err := b.slow.QueryRow(ctx, item.of.sql(`SELECT x.name, x.destination, e.source, e.event_id, coalesce(e.replay, s.generation), a.status, a.next_at, a.class, coalesce(a.error, '')
-		FROM {actions} a JOIN effects x ON x.id = a.effect JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
-		JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
+		FROM {actions} a JOIN effects x ON x.id = a.effect JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription
+		CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e
 		WHERE a.fence = $1 AND a.open AND a.lane_seq < $2 AND e.entity = $3 AND `+ledger.ParksLane+`
 		ORDER BY a.lane_seq LIMIT 1`), item.Fence, item.firstOpen(), item.Entity).
 		Scan(&name, &a.Destination, &source, &a.EventID, &generation, &a.Status, &a.NextAt, &class, &a.LastText)

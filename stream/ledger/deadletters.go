@@ -55,7 +55,8 @@ type DeadLetter struct {
 // Flagged says that it has died so often that it is run again by its name only.
 func (d *DeadLetter) Flagged() bool { return d.Deaths >= FlaggedDeaths }
 
-// DeadSelect is one row per dead letter. Plan: actions_w*_dead of each window, in order, with probes of the others.
+// DeadSelect is one row per dead letter. Plan: actions_w*_dead of each window, in order, with probes of the others. OFFSET 0 leaves no other one:
+// asked for an entity or a type, the planner read all events.
 var DeadSelect = `SELECT * FROM (
     SELECT s.name AS subscription, coalesce(e.replay, s.generation) AS generation, e.replay IS NOT NULL AS again, e.source, e.event_id, e.type, e.entity, e.kind, e.clock, e.epoch, e.value, e.version_text, e.sub,
            x.name, x.destination, x.on_dead, a.status, CASE a.status WHEN 'unknown' THEN 'unknown' ELSE coalesce(a.class, '') END AS class,
@@ -67,7 +68,7 @@ var DeadSelect = `SELECT * FROM (
            EXISTS (SELECT FROM commands c WHERE c.fence = a.fence AND c.lane_seq = a.lane_seq AND c.ended_at IS NULL) AS asked,
            a.status IN ('dead_letter', 'unknown') AND ` + ParksLane + ` AS parks, a.fence
     FROM {actions} a JOIN fences f ON f.id = a.fence JOIN subscriptions s ON s.id = f.subscription JOIN effects x ON x.id = a.effect
-    JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key`
+    CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e`
 
 // deadRow is a row of DeadSelect; its subscription has the team before it.
 type deadRow struct {
