@@ -76,6 +76,11 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 			t.Errorf("%s: %d items, %d blocks read: %v\n%s", a.name, items, count.blocks, err, strings.Join(count.plans, "\n"))
 		}
 	}
+	f.exec(`UPDATE events SET decision = 'stale', lane_seq = NULL, actions = 0, plan = NULL WHERE event_id = $1`, fmt.Sprint("n-", listed)) // the newest one, without an action
+	count.blocks, count.plans = 0, nil
+	if p, err := f.List(t.Context(), Query{}); err != nil || p.Items[0].Status != "stale" || count.blocks > 9000 {
+		t.Errorf("beside an event that runs nothing: %s, %d blocks read: %v\n%s", p.Items[0].Status, count.blocks, err, strings.Join(count.plans, "\n"))
+	}
 	// With a backlog, each dead letter is looked at once for a page: an event that was not tried may stand behind it.
 	f.exec(`DELETE FROM completions WHERE bucket >= $1`, listed>>10)
 	count.blocks, count.plans = 0, nil

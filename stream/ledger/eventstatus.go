@@ -4,8 +4,9 @@ package ledger
 
 // EventStatus is the status of an event e, given that of its actions in a.status: NULL if it has none. An event behind a dead or unknown head
 // of its lane is parked if nothing of it was tried. No column says so: only the head has a row that tells that its lane stands still.
-const EventStatus = `coalesce(CASE WHEN a.status IN ('received', 'processing') AND (` + parkedLanes + ` ->> (e.fence || ' ' || e.entity))::bigint < e.lane_seq
-           THEN 'parked' ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END)`
+const EventStatus = `coalesce(CASE WHEN a.status IN ('received', 'processing') THEN
+               CASE WHEN (` + parkedLanes + ` ->> (e.fence || ' ' || e.entity))::bigint < e.lane_seq THEN 'parked' ELSE a.status END -- AND would ask where there is no status, too
+           ELSE a.status END, CASE WHEN e.decision IN ('applied', 'late') THEN 'done' ELSE e.decision END)`
 
 // parkedLanes are the heads of parked lanes, as an object of lane_seqs by fence and entity. No index finds them by entity, and asked for each
 // event of a page they were looked for in all events each time. It rests on nothing of the event, so a statement makes it once, when the first
