@@ -98,6 +98,9 @@ type question struct {
 
 // Take takes n units, all or none. An error means that it is not known whether there are any: nothing may be used then.
 func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
+	if a, ok := c.takeAhead(l, n); ok {
+		return a, nil
+	}
 	e, err := c.hold(ctx, l.Name)
 	if err != nil {
 		return Answer{}, err
@@ -129,7 +132,47 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	if ok {
 		e.units -= n
 	}
-	return Answer{OK: ok, Used: e.used, Left: e.ends.Sub(now), Window: e.window}, nil
+	return e.answer(ok, now), nil
+}
+
+func (e *lease) answer(ok bool, now time.Time) Answer {
+	return Answer{OK: ok, Used: e.used, Left: e.ends.Sub(now), Window: e.window}
+}
+
+// takeAhead takes n units of those that this process has taken ahead, and reports whether it could.
+func (c *Counters) takeAhead(l Limit, n int64) (a Answer, ok bool) {
+	ok = c.ahead(l, func(e *lease, now time.Time) bool {
+		if e.units < n {
+			return false
+		}
+		e.units -= n
+		a = e.answer(true, now)
+		return true
+	})
+	return a, ok
+}
+
+// ahead has use change what this process has taken ahead of a limit, and returns what it returns. It returns false where there is nothing of the
+// window, or somebody asks the ledger for more just now.
+func (c *Counters) ahead(l Limit, use func(e *lease, now time.Time) bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.leases[cut(l.Name)]
+	if e == nil {
+		return false
+	}
+	select {
+	case e.lock <- struct{}{}:
+	default:
+		return false
+	}
+	defer func() { <-e.lock }()
+	now := time.Now()
+	if e.limit != l || !now.Before(e.ends) || !use(e, now) {
+		return false
+	}
+	e.touched = now
+	return true
 }
 
 // Give gives back n units that Take gave of a window, and that were not used. Where that window is over, it changes nothing.
@@ -156,24 +199,14 @@ func (c *Counters) Settle(l Limit, n int64, window time.Time) {
 // settleAhead settles n units with those that this process has taken ahead, and reports whether it could. The ledger counts these as used already, so
 // it need not be asked. What goes back stays here too, up to as much as may be taken ahead: a 64th of what is left.
 func (c *Counters) settleAhead(l Limit, n int64, window time.Time) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := c.leases[cut(l.Name)]
-	if e == nil {
-		return false
-	}
-	select {
-	case e.lock <- struct{}{}:
-	default: // somebody asks the ledger just now
-		return false
-	}
-	defer func() { <-e.lock }()
-	left, now := e.units-n, time.Now()
-	ok := e.limit == l && now.Before(e.ends) && left >= 0 && (n > 0 || e.window.Equal(window) && left <= (l.Units-e.used)/64)
-	if ok {
-		e.units, e.touched = left, now
-	}
-	return ok
+	return c.ahead(l, func(e *lease, _ time.Time) bool {
+		left := e.units - n
+		if left < 0 || n < 0 && (!e.window.Equal(window) || left > (l.Units-e.used)/64) {
+			return false
+		}
+		e.units = left
+		return true
+	})
 }
 
 // Pour takes want to most units of a bucket into which limit units flow in each per, and which holds burst at most. What is

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -51,7 +50,17 @@ type Budgets struct {
 	mu      sync.Mutex
 	charged map[schemas.ActionID]*charge
 	last    map[string]int64 // what a run has cost, by the counter's name
+	caps    map[capName]*namedCap
 	swept   time.Time
+}
+
+// capName is where the file has a cap: the budget, and what of: runs or cost.
+type capName struct{ path, of string }
+
+// namedCap is what is the same for all actions that count in a cap.
+type namedCap struct {
+	counter string                  // its name; each entity's goes on behind it
+	used    func() prometheus.Gauge // made when it is first known what is used
 }
 
 // charge is what an action was counted with before its attempt.
@@ -114,41 +123,31 @@ func (m *BudgetMetrics) refuse(a sink.Action) {
 
 // NewBudgets makes the guard. of returns the budgets that an action has to keep, by its name and its destination's.
 func NewBudgets(counters *counter.Counters, metrics *BudgetMetrics, of func(destination, action string) []Allowance) *Budgets {
-	return &Budgets{counters: counters, of: of, metrics: metrics, charged: map[schemas.ActionID]*charge{}, last: map[string]int64{}}
+	return &Budgets{counters: counters, of: of, metrics: metrics, charged: map[schemas.ActionID]*charge{}, last: map[string]int64{}, caps: map[capName]*namedCap{}}
 }
 
 // Before implements [Guard]. It counts an action in all its budgets, or in none.
 func (g *Budgets) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 	budgets := g.of(a.Destination, a.Name)
-	if len(budgets) == 0 || g.wasCharged(a.ID) {
+	if len(budgets) == 0 {
 		return Verdict{}, nil
 	}
-	c := &charge{at: time.Now(), keep: keepCharge}
-	var runs []reserved
-	undo := func() {
-		for _, r := range slices.Concat(runs, c.cost) {
-			g.counters.Give(r.limit, r.n, r.window)
-		}
+	var room [6]ask
+	asks := g.asks(room[:0], budgets, a)
+	if asks == nil {
+		return Verdict{}, nil
 	}
-	for _, b := range budgets {
-		if b.Runs.Limit > 0 && a.Attempt == 1 {
-			l := b.limit("runs", b.Runs, a)
-			v, window, err := g.take(ctx, b, "runs", l, 1)
-			if err != nil || v.Status != "" {
-				undo()
-				return v, err
+	c := &charge{at: time.Now(), keep: keepCharge, cost: make([]reserved, 0, len(budgets))}
+	for i := range asks {
+		v, window, err := g.take(ctx, &asks[i])
+		if err != nil || v.Status != "" {
+			for _, r := range asks[:i] {
+				g.counters.Give(r.limit, r.n, r.window)
 			}
-			runs = append(runs, reserved{l, 1, window})
+			return v, err
 		}
-		if b.Cost.Limit > 0 {
-			l := b.limit("cost", b.Cost, a)
-			n := g.expected(l)
-			v, window, err := g.take(ctx, b, "cost", l, n)
-			if err != nil || v.Status != "" {
-				undo()
-				return v, err
-			}
-			c.cost = append(c.cost, reserved{l, n, window})
+		if asks[i].window = window; asks[i].of == "cost" {
+			c.cost = append(c.cost, asks[i].reserved)
 		}
 	}
 	g.mu.Lock()
@@ -158,31 +157,61 @@ func (g *Budgets) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 	return Verdict{}, nil
 }
 
-// take takes n units of a limit. Where there are not as many, the verdict is what the budget says.
-func (g *Budgets) take(ctx context.Context, b Allowance, of string, l counter.Limit, n int64) (v Verdict, window time.Time, err error) {
-	a, err := g.counters.Take(ctx, l, n)
+// ask is what an action needs of one cap of a budget.
+type ask struct {
+	reserved
+	budget *Allowance
+	of     string
+	cap    *namedCap
+}
+
+// asks adds to a list what an action needs of its budgets, and returns it; nil if it was counted already and its attempt was not made yet.
+func (g *Budgets) asks(list []ask, budgets []Allowance, a sink.Action) []ask {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.charged[a.ID] != nil {
+		return nil
+	}
+	for i := range budgets {
+		b := &budgets[i]
+		if b.Runs.Limit > 0 && a.Attempt == 1 {
+			l, known := g.limit(b, "runs", b.Runs, a)
+			list = append(list, ask{reserved{limit: l, n: 1}, b, "runs", known})
+		}
+		if b.Cost.Limit > 0 {
+			l, known := g.limit(b, "cost", b.Cost, a)
+			list = append(list, ask{reserved{limit: l, n: g.expected(l)}, b, "cost", known})
+		}
+	}
+	return list
+}
+
+// take takes what is asked for. Where there is not as much, the verdict is what the budget says.
+func (g *Budgets) take(ctx context.Context, k *ask) (v Verdict, window time.Time, err error) {
+	a, err := g.counters.Take(ctx, k.limit, k.n)
 	if err != nil {
 		return v, window, err
 	}
-	g.metrics.used.WithLabelValues(b.Path, of).Set(float64(a.Used) / float64(l.Units))
+	b, l := k.budget, k.limit
+	k.cap.used().Set(float64(a.Used) / float64(l.Units))
 	if a.OK {
 		return v, a.Window, nil
 	}
-	g.metrics.stopped.WithLabelValues(b.Path, of).Inc()
+	g.metrics.stopped.WithLabelValues(b.Path, k.of).Inc()
 	whose, limit, state := "", fmt.Sprint(l.Units), " is used up"
 	if b.Entity {
 		whose = " of this entity"
 	}
 	left := ""
-	if of == "cost" {
+	if k.of == "cost" {
 		limit = sink.Cost(l.Units).String()
 		if l.Units > a.Used { // less than the run is counted with
-			left, state = sink.Cost(l.Units-a.Used).String()+" are left of ", ", and the last run has cost "+sink.Cost(n).String()
+			left, state = sink.Cost(l.Units-a.Used).String()+" are left of ", ", and the last run has cost "+sink.Cost(k.n).String()
 		}
 	}
 	return Verdict{Status: b.OnLimit, Reason: Budget, Again: min(a.Left, askBudget),
 		Text: fmt.Sprintf("%s.%s: %sthe limit of %s in %s%s%s; there is room again at %s",
-			b.Path, of, left, limit, l.Per, whose, state, a.Window.Add(l.Per).UTC().Format(time.RFC3339))}, a.Window, nil
+			b.Path, k.of, left, limit, l.Per, whose, state, a.Window.Add(l.Per).UTC().Format(time.RFC3339))}, a.Window, nil
 }
 
 // After implements [Guard]: it counts what the run has cost.
@@ -217,30 +246,20 @@ func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
 	}
 }
 
-// uncharged is the charge of an action that another process has counted, if any has: what that has set aside for it stays used.
+// uncharged is the charge of an action that another process has counted, if any has: what that has set aside for it stays used. The caller holds mu.
 func (g *Budgets) uncharged(a sink.Action) *charge {
 	c := &charge{}
 	for _, b := range g.of(a.Destination, a.Name) {
 		if b.Cost.Limit > 0 {
-			c.cost = append(c.cost, reserved{limit: b.limit("cost", b.Cost, a)})
+			l, _ := g.limit(&b, "cost", b.Cost, a)
+			c.cost = append(c.cost, reserved{limit: l})
 		}
 	}
 	return c
 }
 
-// wasCharged reports whether an action is counted whose attempt was not made yet.
-func (g *Budgets) wasCharged(id schemas.ActionID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.charged[id] != nil
-}
-
-// expected is what a run is counted with while it is not known what it costs: as the last, and never more than the limit.
-func (g *Budgets) expected(l counter.Limit) int64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return min(max(1, g.last[l.Name]), l.Units)
-}
+// expected is what a run is counted with while it is not known what it costs: as the last, and never more than the limit. The caller holds mu.
+func (g *Budgets) expected(l counter.Limit) int64 { return min(max(1, g.last[l.Name]), l.Units) }
 
 // sweep forgets charges of actions that are not attempted after all. The caller holds mu.
 func (g *Budgets) sweep(now time.Time) {
@@ -258,11 +277,17 @@ func (g *Budgets) sweep(now time.Time) {
 	}
 }
 
-// limit returns the counter of one of the budget's caps for an action.
-func (b *Allowance) limit(of string, c Cap, a sink.Action) counter.Limit {
-	name := BudgetCounters + b.Path + "." + of
+// limit returns the counter of one of the budget's caps for an action, and what is the same for all actions. The caller holds mu.
+func (g *Budgets) limit(b *Allowance, of string, c Cap, a sink.Action) (counter.Limit, *namedCap) {
+	known := g.caps[capName{b.Path, of}]
+	if known == nil {
+		path := b.Path // b is read of a file that a reload lets go of
+		known = &namedCap{BudgetCounters + path + "." + of, sync.OnceValue(func() prometheus.Gauge { return g.metrics.used.WithLabelValues(path, of) })}
+		g.caps[capName{b.Path, of}] = known
+	}
+	name := known.counter
 	if b.Entity {
 		name += " " + a.Event.Source + " " + string(a.Event.Entity)
 	}
-	return counter.Limit{Name: name, Units: c.Limit, Per: c.Per}
+	return counter.Limit{Name: name, Units: c.Limit, Per: c.Per}, known
 }
