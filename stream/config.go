@@ -45,12 +45,9 @@ type Config struct {
 	InstanceID string
 	// Filter reports whether an event is wanted; nil wants all. It must be safe for concurrent use. See [reader.Globs].
 	Filter func(eventType, source string) bool
-	// Match is asked about the events that Filter wants: false filters them, an error has them quarantined (expression). nil matches all. It
-	// must be safe for concurrent use.
-	Match func(e *schemas.Event) (bool, error)
-	// Also gives the second key of an event that is wanted, zero: none. An error has the event quarantined (expression). nil: there are none. It
-	// must be safe for concurrent use.
-	Also func(e *schemas.Event) (gate.Also, error)
+	// Select is asked about the events that Filter wants: those that do not match are filtered, the others have a second key, zero: none. An error
+	// has the event quarantined (expression). nil matches all. It must be safe for concurrent use. See policy.Select.
+	Select func(e *schemas.Event) (matches bool, also gate.Also, err error)
 	// Begin is where a new subscription begins.
 	Begin  owner.Begin
 	Ledger Ledger

@@ -20,7 +20,7 @@ func (c Config) owner() owner.Config {
 
 func (c Config) reader(onError func(error)) reader.Config {
 	return reader.Config{
-		Client: c.Client, Filter: c.Filter, Match: c.Match, Also: c.Also, BatchRecords: c.BatchRecords, BatchBytes: c.BatchBytes, MaxRecordBytes: c.MaxRecordBytes,
+		Client: c.Client, Filter: c.Filter, Select: c.Select, BatchRecords: c.BatchRecords, BatchBytes: c.BatchBytes, MaxRecordBytes: c.MaxRecordBytes,
 		OnError: onError,
 	}
 }

@@ -8,27 +8,51 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// Match compiles a subscription's match. The function that it returns is safe for concurrent use; its error says why the expression has no
-// value for an event, and quotes nothing of the event. Without a text it is nil: everything matches.
-func Match(text string) (func(*schemas.Event) (bool, error), error) {
-	if text == "" {
+// Select compiles what a subscription decides of an event alone: whether it matches, and its second key, for which its body is read once. The
+// function that it returns is safe for concurrent use; an event whose key is an empty text has none, and so has one that does not match. Its error
+// says why an expression has no value for an event, and quotes nothing of the event. Without both texts it is nil: everything matches.
+func Select(match, also string) (func(*schemas.Event) (matches bool, key gate.Also, err error), error) {
+	var condition, second *expression.Expression
+	var all []*expression.Expression
+	var err error
+	if match != "" {
+		if condition, err = expression.Condition(match); err != nil {
+			return nil, err
+		}
+		all = append(all, condition)
+	}
+	if also != "" {
+		if second, err = alsoKey(also); err != nil {
+			return nil, err
+		}
+		all = append(all, second)
+	}
+	if len(all) == 0 {
 		return nil, nil
 	}
-	x, err := expression.Condition(text)
-	if err != nil {
-		return nil, err
-	}
-	return func(e *schemas.Event) (bool, error) {
-		in := expression.Input{Event: e}
-		matches, err := in.True(x)
-		if err != nil {
-			return false, fmt.Errorf("match %w", err)
+	expression.Together(all...)
+	return func(e *schemas.Event) (matches bool, key gate.Also, err error) {
+		in := &expression.Input{Event: e}
+		if condition != nil {
+			if matches, err := in.True(condition); err != nil {
+				return false, key, fmt.Errorf("match %w", err)
+			} else if !matches {
+				return false, key, nil
+			}
 		}
-		return matches, nil
+		if second == nil {
+			return true, key, nil
+		}
+		text, err := alsoText(second, in)
+		if err == nil && text != "" {
+			key = AlsoOf(text)
+		}
+		return true, key, err
 	}, nil
 }
 

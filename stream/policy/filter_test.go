@@ -6,6 +6,7 @@ import (
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/expression"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -17,24 +18,78 @@ func opened(body string) *schemas.Event {
 
 func TestMatch(t *testing.T) {
 	t.Parallel()
-	if match, err := policy.Match(""); match != nil || err != nil {
+	if match, err := policy.Select("", ""); match != nil || err != nil {
 		t.Errorf("without a text: %v", err)
 	}
-	if _, err := policy.Match("body."); err == nil {
+	if _, err := policy.Select("body.", ""); err == nil {
 		t.Error("what is no expression was taken")
 	}
-	match, err := policy.Match("body.state == 'open'")
+	match, err := policy.Select("body.state == 'open'", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for body, want := range map[string]string{`{"state":"open"}`: "", `{"state":"closed"}`: "false", `{"state":7}`: "false", `{"secret":"hunter2"}`: "match fails at character 5", `no JSON`: "match cannot be made: the event's body cannot be read as JSON"} {
-		got, err := match(opened(body))
+		got, _, err := match(opened(body))
 		switch {
 		case want == "" && (err != nil || !got), want == "false" && (err != nil || got):
 			t.Errorf("%s: %v, %v", body, got, err)
 		case want != "" && want != "false" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
 			t.Errorf("%s: %v, want %s", body, err, want)
 		}
+	}
+}
+
+// TestSelect: what matches has the second key that its text says, and nothing else has one; the body is read once for both.
+func TestSelect(t *testing.T) { // not parallel: it counts allocations
+	const condition, key = "body.state != 'closed'", "body.?key.orValue('')"
+	for _, wrong := range []string{"body.", "1 + 1", "action.name"} {
+		if _, err := policy.Select(condition, wrong); err == nil {
+			t.Errorf("%s was taken for a second key", wrong)
+		}
+	}
+	both, err := policy.Select(condition, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyed, err := policy.Select("", key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, want := range map[string]struct {
+		matches bool
+		key     gate.Also
+		fails   string
+	}{
+		`{"state":"open","key":"k"}`:   {true, policy.AlsoOf("k"), ""},
+		`{"state":"open","key":""}`:    {true, gate.Also{}, ""},
+		`{"state":"open"}`:             {true, gate.Also{}, ""},
+		`{"state":"closed","key":"k"}`: {false, gate.Also{}, ""},
+		`{"state":"closed","key":7}`:   {false, gate.Also{}, ""},
+		`{"state":"open","key":7}`:     {true, gate.Also{}, "dedupe.also.key is no text"},
+		`{"key":"k"}`:                  {false, gate.Also{}, "match fails at character 5"},
+		`{"state":"open","key":`:       {false, gate.Also{}, "match cannot be made"},
+	} {
+		matches, key, err := both(opened(body))
+		if matches != want.matches || key != want.key || (err != nil) != (want.fails != "") || err != nil && !strings.Contains(err.Error(), want.fails) {
+			t.Errorf("%s: %v, %x, %v", body, matches, key, err)
+		}
+	}
+	if matches, key, err := keyed(opened(`{"key":"k"}`)); !matches || key != policy.AlsoOf("k") || err != nil {
+		t.Errorf("without a match: %v, %x, %v", matches, key, err)
+	}
+	if _, _, err := keyed(opened(`{`)); err == nil || !strings.Contains(err.Error(), "dedupe.also.key cannot be made") {
+		t.Errorf("without a match: %v", err)
+	}
+	matched, err := policy.Select(condition, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := opened(`{"state":"open","key":"k"}`)
+	allocations := func(f func(*schemas.Event) (bool, gate.Also, error)) float64 {
+		return testing.AllocsPerRun(100, func() { _, _, _ = f(e) })
+	}
+	if n, apart := allocations(both), allocations(matched)+allocations(keyed); n > apart-3 { // the input, the text and the object of its members
+		t.Errorf("%.0f allocations, and %.0f where each reads the body", n, apart)
 	}
 }
 

@@ -23,12 +23,11 @@ var errNoKey = errors.New("key is missing: it names the partition, and without o
 type bounds struct {
 	partitions int32 // how many the topic has; 0: not known, and no record is misplaced
 	maxBytes   int   // of a record
-	also       func(*schemas.Event) (gate.Also, error)
 }
 
 // decode returns a record for the ledger, and its event; nil if the record is to be quarantined. It has no error: a record that cannot be
-// decided goes to the ledger with its bytes, and does not stop its partition. wanted decides what is filtered, see [Reader.wants].
-func decode(r *kgo.Record, wanted func(*schemas.Event) (gate.Reason, error), b bounds) (ledger.Record, *schemas.Event) {
+// decided goes to the ledger with its bytes, and does not stop its partition. wanted decides what is filtered and gives second keys, see [Reader.wants].
+func decode(r *kgo.Record, wanted func(*schemas.Event) (gate.Reason, gate.Also, error), b bounds) (ledger.Record, *schemas.Event) {
 	rec := ledger.Record{
 		Record:      gate.Record{Offset: r.Offset, AppendTime: r.Timestamp},
 		LeaderEpoch: r.LeaderEpoch,
@@ -62,18 +61,12 @@ func decode(r *kgo.Record, wanted func(*schemas.Event) (gate.Reason, error), b b
 			place, b.partitions, r.Partition)
 		return rec, nil
 	}
-	why, err := wanted(e)
+	why, also, err := wanted(e)
 	if err != nil {
 		rec.Broken, rec.Error = why, strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxErrorText)], "?")
 		return rec, nil
 	}
-	rec.Filtered, rec.Unmatched = why != "", why == gate.ReasonMatch
-	if b.also != nil && !rec.Filtered {
-		if rec.Also, err = b.also(e); err != nil {
-			rec.Broken, rec.Error = gate.ReasonExpression, err.Error()
-			return rec, nil
-		}
-	}
+	rec.Filtered, rec.Unmatched, rec.Also = why != "", why == gate.ReasonMatch, also
 	return rec, e
 }
 

@@ -16,7 +16,7 @@ func TestPlaceIsWhereTheProducerPutsIt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 5)
 	cl := r.NewClient(kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
-	all := func(*schemas.Event) (gate.Reason, error) { return "", nil }
+	all := func(*schemas.Event) (gate.Reason, gate.Also, error) { return "", gate.Also{}, nil }
 	for i := range 50 {
 		e := event(i)
 		e.Entity = schemas.EntityKey(fmt.Sprintf("repo/%d", i))

@@ -85,20 +85,21 @@ func Wants(f ledger.ReplayFilter) func(*ledger.Record) bool {
 	}
 }
 
-// wants returns "" for an event that the subscription wants, else why not: gate.ReasonType or ReasonMatch. Where match fails, that is
-// ReasonExpression and an error.
-func (rd *Reader) wants(e *schemas.Event) (gate.Reason, error) {
+// wants returns "" and its second key for an event that the subscription wants, else why not: gate.ReasonType or ReasonMatch. Where an expression
+// fails, that is ReasonExpression and an error.
+func (rd *Reader) wants(e *schemas.Event) (gate.Reason, gate.Also, error) {
 	if !rd.filter(e.Type, e.Source) {
-		return gate.ReasonType, nil
+		return gate.ReasonType, gate.Also{}, nil
 	}
-	if rd.match == nil {
-		return "", nil
+	if rd.selects == nil {
+		return "", gate.Also{}, nil
 	}
-	switch matches, err := rd.match(e); {
+	switch matches, also, err := rd.selects(e); {
 	case err != nil:
-		return gate.ReasonExpression, err
+		return gate.ReasonExpression, gate.Also{}, err
 	case !matches:
-		return gate.ReasonMatch, nil
+		return gate.ReasonMatch, gate.Also{}, nil
+	default:
+		return "", also, nil
 	}
-	return "", nil
 }

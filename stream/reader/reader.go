@@ -22,10 +22,9 @@ type Config struct {
 	Client []kgo.Opt
 	// Filter reports whether an event is wanted.
 	Filter func(eventType, source string) bool
-	// Match is asked about what Filter wants, and says no with false; an error has the event quarantined. nil matches everything.
-	Match func(e *schemas.Event) (bool, error)
-	// Also gives the second key of what is wanted; an error has the event quarantined. nil: there are none.
-	Also           func(e *schemas.Event) (gate.Also, error)
+	// Select is asked about what Filter wants, says whether it matches, and gives its second key, zero: none. An error has the event quarantined.
+	// nil matches everything.
+	Select         func(e *schemas.Event) (matches bool, also gate.Also, err error)
 	BatchRecords   int         // the most records of a [Unit]
 	BatchBytes     int         // the most bytes of a unit that has more than one record
 	MaxRecordBytes int         // the largest record, with the decompressed record batch that it is in
@@ -46,8 +45,7 @@ type Reader struct {
 	cl        *kgo.Client
 	chunks    *chunkReader // reads a record batch as it is in the log; nil in tests
 	filter    func(eventType, source string) bool
-	match     func(e *schemas.Event) (bool, error)
-	also      func(e *schemas.Event) (gate.Also, error)
+	selects   func(e *schemas.Event) (matches bool, also gate.Also, err error)
 	records   int                                                   // the most of a unit
 	bytes     int                                                   // the most of a unit that has more than one record
 	maxRecord int                                                   // the largest record, in bytes
@@ -97,7 +95,7 @@ type Unit struct {
 func New(cl *kgo.Client, log *Log, cfg Config) *Reader {
 	return &Reader{
 		cl: cl, chunks: log.chunks, count: log.Count,
-		filter: cfg.Filter, match: cfg.Match, also: cfg.Also, records: cfg.BatchRecords, bytes: cfg.BatchBytes, maxRecord: cfg.MaxRecordBytes, onError: cfg.OnError,
+		filter: cfg.Filter, selects: cfg.Select, records: cfg.BatchRecords, bytes: cfg.BatchBytes, maxRecord: cfg.MaxRecordBytes, onError: cfg.OnError,
 		out: make(chan Unit), calls: make(chan func()), readings: map[TopicPartition]*Reading{},
 	}
 }
@@ -364,7 +362,7 @@ func (c *unitCutter) record(ctx context.Context, reading *Reading, r *kgo.Record
 		c.advance(reading, next, end, size)
 		return nil
 	}
-	rec, event := decode(r, c.reader.wants, bounds{partitions: reading.partitions, maxBytes: c.reader.maxRecord, also: c.reader.also})
+	rec, event := decode(r, c.reader.wants, bounds{partitions: reading.partitions, maxBytes: c.reader.maxRecord})
 	if rec.Broken == gate.ReasonMisplaced { // a record also seems to be in the wrong partition if our number of partitions is out of date
 		if err := c.counts.check(ctx, reading); err != nil {
 			return err

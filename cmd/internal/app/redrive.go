@@ -17,7 +17,6 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/policy"
 )
 
 const (
@@ -229,21 +228,13 @@ func unpack(item inbox.Item, raw []byte) (*kgo.Record, error) {
 // matchFails returns the error that says that a record would be quarantined again, because the subscription's match or dedupe.also.key still fails
 // on it.
 func matchFails(sub *config.Subscription, rec *kgo.Record) error {
-	match, err := policy.Match(sub.Match)
+	selects, err := selection(sub)
 	if err != nil {
 		return err
 	}
-	matches := true
 	e, err := record.Decode(rec)
-	if err == nil && match != nil {
-		matches, err = match(e)
-	}
-	if err == nil && matches && sub.Dedupe.Also != nil {
-		key, wrong := policy.Also(sub.Dedupe.Also.Key)
-		if wrong != nil {
-			return wrong
-		}
-		_, err = key(e)
+	if err == nil && selects != nil {
+		_, _, err = selects(e)
 	}
 	if err != nil {
 		return schemas.Errorf(schemas.Invalid, "redrive", "it would be quarantined again: %v; mend that of the subscription first", err)

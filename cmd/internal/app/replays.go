@@ -101,11 +101,11 @@ func (a *replaysAPI) withLog(at nameInTeam, f func(log *reader.Log, cfg reader.C
 // readerConfig returns the configuration of a reader of a subscription's topics.
 func (s *streams) readerConfig(at nameInTeam) reader.Config {
 	file := s.a.file()
-	match, err := policy.Match(subscriptionIn(file, at).Match)
+	match, err := policy.Select(subscriptionIn(file, at).Match, "")
 	if err != nil {
 		panic(err) // config.Load has checked it
 	}
-	return reader.Config{Match: match, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(subscriptionIn(file, at).Types), BatchRecords: 1000, BatchBytes: 16 << 20,
+	return reader.Config{Select: match, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(subscriptionIn(file, at).Types), BatchRecords: 1000, BatchBytes: 16 << 20,
 		MaxRecordBytes: s.recordBytes(), OnError: func(error) {}}
 }
 

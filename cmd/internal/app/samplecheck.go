@@ -65,7 +65,7 @@ type sampleEvent struct {
 // subscription tries the samples of a subscription's sources.
 func (s *sampleCheck) subscription(at nameInTeam) error {
 	sub, path := subscriptionIn(s.c, at), "teams."+at.team+".subscriptions."+at.name
-	match, err := policy.Match(sub.Match)
+	match, err := policy.Select(sub.Match, "")
 	if err != nil {
 		return err // config.Load has checked it
 	}
@@ -80,7 +80,7 @@ func (s *sampleCheck) subscription(at nameInTeam) error {
 				continue
 			}
 			if match != nil {
-				if wanted, err := match(e.Event); err != nil || !wanted {
+				if wanted, _, err := match(e.Event); err != nil || !wanted {
 					s.fails(path+".match", e, strings.TrimPrefix(text(err), "match "))
 					continue
 				}

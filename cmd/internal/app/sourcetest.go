@@ -123,11 +123,11 @@ func wants(s *config.Subscription, e *schemas.Event) bool {
 	if !reader.Globs(s.Types)(e.Type, e.Source) {
 		return false
 	}
-	match, err := policy.Match(s.Match)
+	match, err := policy.Select(s.Match, "")
 	if err != nil || match == nil {
 		return err == nil
 	}
-	matches, err := match(e)
+	matches, _, err := match(e)
 	return matches || err != nil
 }
 

@@ -444,25 +444,28 @@ func (s *streams) config(file *config.Config, at nameInTeam, ns *ledger.Namespac
 		names = append(names, source.Topic)
 		retention[source.Topic] = source.Topics.Retention.Std()
 	}
-	match, err := policy.Match(sub.Match)
+	selects, err := selection(sub)
 	if err != nil {
 		panic(err) // config.Load has checked it
 	}
-	var also func(*schemas.Event) (gate.Also, error)
-	if sub.Dedupe.Also != nil {
-		if also, err = policy.Also(sub.Dedupe.Also.Key); err != nil {
-			panic(err) // config.Load has checked it
-		}
-	}
 	return stream.Config{
-		Match: match, Also: also,
-		Group: at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
+		Select: selects,
+		Group:  at.team + "." + at.name, Topics: names, Client: KafkaOptions(file, config.RoleStream), Filter: reader.Globs(sub.Types),
 		Begin: owner.Begin{All: begin.All, At: begin.At}, Ledger: ns, Replays: ns, Decides: decides(file, at), Payloads: s.payloads,
 		Export: true, Retention: retention, Tracer: s.a.telemetry.tracer, Logger: s.a.log,
 		MaxRecordBytes: s.recordBytes(), SessionTimeout: file.Kafka.SessionTimeout.Std(), UnreadAfter: file.Kafka.UnreadAfter.Std(), BatchPace: file.Kafka.BatchWait.Std(), InstanceID: file.Kafka.InstanceID,
 		// The rest of the drain budget is for the parts that stop before and after the lanes.
 		DrainTimeout: s.a.cfg.Drain * 2 / 3,
 	}
+}
+
+// selection compiles match and the second key of a subscription.
+func selection(sub *config.Subscription) (func(*schemas.Event) (bool, gate.Also, error), error) {
+	key := ""
+	if sub.Dedupe.Also != nil {
+		key = sub.Dedupe.Also.Key
+	}
+	return policy.Select(sub.Match, key)
 }
 
 // close closes what the subscriptions shared, after they have ended. All parts close at the same time: one that hangs takes no time from

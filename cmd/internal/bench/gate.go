@@ -115,21 +115,19 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stopLanes()
-	match, err := policy.Match(g.match)
-	if err != nil {
-		return gateResult{}, err
-	}
-	var also alsoFunc
+	key := ""
 	if g.guarded {
+		key = laneKey
 		counters := counter.New(l, nil)
 		running.Go(func() { counters.Run(laneCtx) })
 		cfg.Destinations["bench/noop"] = lane.DestinationConfig{Sink: &paid{}, Concurrency: 64}
 		if cfg.Guard, err = laneGuards(l, ns, counters); err != nil {
 			return gateResult{}, err
 		}
-		if also, err = policy.Also(laneKey); err != nil {
-			return gateResult{}, err
-		}
+	}
+	selects, err := policy.Select(g.match, key)
+	if err != nil {
+		return gateResult{}, err
 	}
 	lanes, err := lane.New(cfg)
 	if err != nil {
@@ -137,7 +135,7 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 	}
 	laneDone := make(chan error, 1)
 	go func() { laneDone <- lanes.Run(laneCtx) }()
-	result, err := g.measure(ctx, g.newLoops(ns, lanes, body, match, also))
+	result, err := g.measure(ctx, g.newLoops(ns, lanes, body, selects))
 	stopLanes()
 	result.loads = body.loads.Load()
 	if err := errors.Join(err, <-laneDone); err != nil {
@@ -178,11 +176,11 @@ func goOn(stored *ledger.Position) ledger.Start {
 	return ledger.Start{Position: *stored}
 }
 
-func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc, also alsoFunc) loopSet {
+func (g gateRun) newLoops(ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, selects selectFunc) loopSet {
 	names := entityNames(g.entities)
 	loops := make(loopSet, g.loops)
 	for i := range loops {
-		loops[i] = newGateLoop(g, ns, lanes, body, match, also, names, i)
+		loops[i] = newGateLoop(g, ns, lanes, body, selects, names, i)
 	}
 	return loops
 }

@@ -14,15 +14,14 @@ import (
 
 // gateLoop is one serial loop over a partition, as stream's is.
 type gateLoop struct {
-	cfg    gateRun
-	ns     *ledger.Namespace
-	lanes  *lane.Lanes
-	bodies *bodies
-	match  matchFunc
-	also   alsoFunc
-	number int32 // of the partition
-	events *generator
-	claim  *ledger.Claim // nil before prepare
+	cfg     gateRun
+	ns      *ledger.Namespace
+	lanes   *lane.Lanes
+	bodies  *bodies
+	selects selectFunc
+	number  int32 // of the partition
+	events  *generator
+	claim   *ledger.Claim // nil before prepare
 	// records are used again by the next batch: the ledger keeps none of them.
 	records []ledger.Record
 	decided int64 // events
@@ -30,14 +29,11 @@ type gateLoop struct {
 	warmed  int64 // actions before those
 }
 
-// matchFunc is a subscription's match; nil takes everything.
-type matchFunc func(*schemas.Event) (bool, error)
+// selectFunc is a subscription's match and second key; nil takes everything, without keys.
+type selectFunc func(*schemas.Event) (bool, gate.Also, error)
 
-// alsoFunc gives an event's second key; nil gives none.
-type alsoFunc func(*schemas.Event) (gate.Also, error)
-
-func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, match matchFunc, also alsoFunc, names []string, n int) *gateLoop {
-	return &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, match: match, also: also, number: int32(n), events: newGenerator(int32(n), names, g.seed)}
+func newGateLoop(g gateRun, ns *ledger.Namespace, lanes *lane.Lanes, body *bodies, selects selectFunc, names []string, n int) *gateLoop {
+	return &gateLoop{cfg: g, ns: ns, lanes: lanes, bodies: body, selects: selects, number: int32(n), events: newGenerator(int32(n), names, g.seed)}
 }
 
 // prepare claims the partition, applies one event of each entity and warms up.
@@ -94,16 +90,12 @@ func (l *gateLoop) apply(ctx context.Context, n int, next func() event) error {
 	for i := range n {
 		l.records[i], events[i] = recordOf(next(), now)
 		events[i].Data = l.bodies.sample
-		if l.match != nil {
-			if matches, err := l.match(&events[i]); err != nil || !matches {
+		if l.selects != nil {
+			matches, also, err := l.selects(&events[i])
+			if err != nil || !matches {
 				return fmt.Errorf("an event of the bench is not matched: %w", err)
 			}
-		}
-		if l.also != nil {
-			var err error
-			if l.records[i].Also, err = l.also(&events[i]); err != nil {
-				return err
-			}
+			l.records[i].Also = also
 		}
 	}
 	applied, err := l.ns.Apply(ctx, []ledger.Slice{{Claim: l.claim, From: l.claim.Next.Offset, Records: l.records, Next: ledger.Position{Offset: l.records[n-1].Offset + 1}}})

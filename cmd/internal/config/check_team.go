@@ -131,7 +131,7 @@ func (ck *checker) also(path string, a *Also) {
 	if a.Key == "" || ck.unresolved(path+".key") {
 		return
 	}
-	if _, err := policy.Also(a.Key); err != nil {
+	if _, err := policy.AlsoText(a.Key); err != nil {
 		ck.problem(path+".key", "%v", err)
 	}
 }
