@@ -300,3 +300,78 @@ func TestTwoWorkersAndAKill(t *testing.T) {
 		}
 	}
 }
+
+// unused is a context that nobody may wait for: to make it costs a timer.
+type unused struct {
+	context.Context
+	t *testing.T
+}
+
+func (u unused) Done() <-chan struct{} {
+	u.t.Error("the context is used")
+	return nil
+}
+
+// TestTakeAhead: units that are taken ahead cost no statement and no context, for as long as they are used and their window lasts. Those of a window
+// that is over are not used in the next one.
+func TestTakeAhead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		p := start(t, &store)
+		l := counter.Limit{Name: "a", Units: 6400, Per: time.Hour}
+		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 20*time.Second)))
+		first, err := p.Take(t.Context(), l, 1)
+		if err != nil || !first.OK {
+			t.Fatal(first, err)
+		}
+		for range 6 {
+			time.Sleep(3 * time.Second) // it is never idle for long
+			if a, err := p.Take(unused{t.Context(), t}, l, 1); err != nil || !a.OK || a.Window != first.Window || a.Used != first.Used || a.Left > first.Left {
+				t.Errorf("%+v %v", a, err)
+			}
+		}
+		synctest.Wait()
+		if n := p.store.n.Load(); n != 1 {
+			t.Errorf("%d statements", n)
+		}
+		time.Sleep(2 * time.Second)
+		next, err := p.Take(t.Context(), l, 1)
+		if err != nil || !next.OK || next.Window != first.Window.Add(time.Hour) || p.store.n.Load() != 2 {
+			t.Errorf("in the next window: %+v %v, %d statements", next, err, p.store.n.Load())
+		}
+	})
+}
+
+// TestSettleAheadOfAnother: what goes back stays here up to a 64th of what is left, and nothing of another limit or window is settled with it.
+func TestSettleAheadOfAnother(t *testing.T) {
+	t.Parallel()
+	l := counter.Limit{Name: "a", Units: 6400, Per: time.Hour}
+	for name, tt := range map[string]struct {
+		settle func(p *process, window time.Time)
+		used   int64 // by what the ledger has, of the 100 that are taken
+	}{
+		"back to its window": {func(p *process, w time.Time) { p.Settle(l, -1, w) }, 100},
+		"more than a 64th":   {func(p *process, w time.Time) { p.Settle(l, -50, w) }, 50},
+		"of another window":  {func(p *process, w time.Time) { p.Settle(l, -1, w.Add(-time.Hour)) }, 100},
+		"of another limit":   {func(p *process, w time.Time) { p.Settle(counter.Limit{Name: "a", Units: 640, Per: time.Hour}, 5, w) }, 105},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var store ledgertest.Counters
+			p := start(t, &store)
+			a, err := p.Take(t.Context(), l, 50)
+			if err != nil || !a.OK || store.Used("a") != 100 {
+				t.Fatal(a, err)
+			}
+			tt.settle(p, a.Window)
+			synctest.Wait()
+			if got := store.Used("a"); got != tt.used {
+				t.Errorf("%s: the ledger has %d used", name, got)
+			}
+			p.stop()
+			if want := map[string]int64{"back to its window": 49, "more than a 64th": 0, "of another window": 50, "of another limit": 55}[name]; store.Used("a") != want {
+				t.Errorf("%s: %d used at the end, not %d", name, store.Used("a"), want)
+			}
+		})
+	}
+}

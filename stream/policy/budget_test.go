@@ -206,3 +206,45 @@ func TestBudgetWithoutLedger(t *testing.T) {
 		}
 	})
 }
+
+// TestBudgetsMakeNamesOnce: what a budget is called is made once, and not for each action; what is used of it is told.
+func TestBudgetsMakeNamesOnce(t *testing.T) { // not parallel: it counts allocations
+	var store ledgertest.Counters
+	limit := policy.Cap{Limit: 64_000_000, Per: 366 * 24 * time.Hour}
+	list := []policy.Allowance{{Path: "a", Runs: limit, Cost: limit}, {Path: "b", Runs: limit, Cost: limit}, {Path: "c", Runs: limit, Cost: limit}}
+	c := counter.New(&store, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { c.Run(ctx); close(done) }()
+	defer func() { cancel(); <-done }()
+	reg := prometheus.NewRegistry()
+	m, err := policy.NewBudgetMetrics(reg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := policy.NewBudgets(c, m, func(string, string) []policy.Allowance { return list })
+	a := action(1, "1")
+	if n := testing.AllocsPerRun(100, func() {
+		if v, err := g.Before(ctx, a); err != nil || v.Status != "" {
+			t.Error(v, err)
+		}
+		g.After(a, sink.Outcome{Cost: 1}, sink.ClassOK)
+	}); n > 4 {
+		t.Errorf("%.0f allocations", n)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	for _, f := range families {
+		for _, x := range f.GetMetric() {
+			if f.GetName() == "forebay_budget_used_ratio" && x.GetGauge().GetValue() > 0 {
+				told++
+			}
+		}
+	}
+	if told != 6 {
+		t.Errorf("of %d caps it is told what is used", told)
+	}
+}

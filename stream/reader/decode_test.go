@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -54,5 +55,32 @@ func TestBeginning(t *testing.T) {
 	}
 	if b := beginning(&kgo.Record{}); b.Key != nil || b.Value != nil {
 		t.Errorf("null became empty: %+v", b)
+	}
+}
+
+// What is wanted has the second key that it is given, and nothing else has one; where an expression fails, the event is quarantined.
+func TestDecodeSelects(t *testing.T) {
+	t.Parallel()
+	rd := &Reader{filter: func(eventType, _ string) bool { return eventType != "unwanted" }, selects: func(e *schemas.Event) (bool, gate.Also, error) {
+		return e.ID != "unmatched", gate.Also{7}, map[string]error{"fails": errors.New("why")}[e.ID]
+	}}
+	for _, want := range []struct {
+		id, eventType       string
+		also                gate.Also
+		filtered, unmatched bool
+		broken              gate.Reason
+	}{
+		{id: "wanted", eventType: "a", also: gate.Also{7}},
+		{id: "unmatched", eventType: "a", filtered: true, unmatched: true},
+		{id: "wanted", eventType: "unwanted", filtered: true},
+		{id: "fails", eventType: "a", broken: gate.ReasonExpression},
+	} {
+		e := event(1)
+		e.ID, e.Type = want.id, want.eventType
+		got, _ := decode(record.Encode(testTopic, e), rd.wants, bounds{maxBytes: 1 << 20})
+		if got.Also != want.also || got.Filtered != want.filtered || got.Unmatched != want.unmatched || got.Broken != want.broken ||
+			(got.Error == "why") != (want.broken != "") {
+			t.Errorf("%+v: %+v", want, got.Record)
+		}
 	}
 }
