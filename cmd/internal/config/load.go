@@ -441,7 +441,7 @@ func (l *loader) teamFile(c *Config, dir, name string, b border) {
 	var tf teamFile
 	own := newConfig() // what is known of this file, apart from what c has of others
 	env := l.env
-	env.border, env.followed, env.before, env.asBefore = &b, map[string]string{}, was.followed, was.whole
+	env.border, env.followed, env.before, env.asBefore, env.room = &b, map[string]string{}, was.followed, was.whole, new(maxReferences)
 	c.teamFiles[file] = teamText{data, env.followed}
 	read := l.decode(own, file, data, env, reflect.ValueOf(&tf).Elem())
 	maps.Copy(c.literal, own.literal)

@@ -19,6 +19,7 @@ type environment struct {
 	border *border                                // of a team's file; nil: references may lead anywhere
 	dir    string                                 // of the file that the references stand in: relative paths are relative to it
 
+	room     *int              // how many bytes the references of a team's file may still lead to; nil: as many as they like
 	followed map[string]string // notes what references led to, by the text between their braces; nil: they are not noted
 	before   map[string]string // what they led to when the file was read without problems: for those that lead nowhere now
 	asBefore bool              // before is for all of them
@@ -38,6 +39,9 @@ func osEnvironment() environment {
 
 // maxReferenced is the largest file that a reference may name: a secret is small, and a device that never ends must not hang the start.
 const maxReferenced = 1 << 20
+
+// maxReferences is how much the references of a team's file lead to at most, each counted: what they lead to is kept once for each.
+const maxReferences = 4 << 20
 
 // readSmall reads a plain file of at most maxReferenced bytes.
 func readSmall(path string) ([]byte, error) {
@@ -138,7 +142,7 @@ func (e environment) refused(s string) error {
 	if e.border == nil {
 		return nil
 	}
-	e.followed, e.before = nil, nil
+	e.followed, e.before, e.room = nil, nil, nil
 	e.lookup = func(string) (string, bool) { return "x", true }
 	e.read = func(string) ([]byte, error) { return []byte("x"), nil }
 	e.readIn = func(string, string) ([]byte, error) { return []byte("x"), nil }
@@ -155,18 +159,29 @@ func (e environment) value(inner string) (string, error) {
 			return "", err
 		}
 	}
-	was, known := e.before[inner]
-	value, err := was, error(nil)
-	if !known || !e.asBefore {
-		value, err = e.follow(scheme, name)
+	value, done := e.followed[inner]
+	if !done {
+		was, known := e.before[inner]
+		var err error
+		if value = was; !known || !e.asBefore {
+			value, err = e.follow(scheme, name)
+		}
+		if known && err != nil {
+			value, err = was, nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if e.followed != nil {
+			e.followed[inner] = value
+		}
 	}
-	if known && err != nil {
-		value, err = was, nil
+	if e.room != nil {
+		if *e.room -= len(value); *e.room < 0 {
+			return "", fmt.Errorf("the references of a team's file may lead to %d bytes together, and this one is beyond that", maxReferences)
+		}
 	}
-	if err == nil && e.followed != nil {
-		e.followed[inner] = value
-	}
-	return value, err
+	return value, nil
 }
 
 // follow returns what a reference that is within the border leads to now.
