@@ -53,6 +53,14 @@ func TestKnownBatchGoesInOneRoundTrip(t *testing.T) {
 func TestBatchIsNotAsKnown(t *testing.T) {
 	t.Parallel()
 	forget := func(f *fixture, askAllFor int) { f.n.recent = newRecentKeys(8, askAllFor) }
+	turn := func(f *fixture) *windowSet {
+		f.turnWindow()
+		set, err := f.n.windows.read(f.t.Context(), f.l.hot)
+		if err != nil || len(set.live) != 2 {
+			f.t.Fatal(set, err)
+		}
+		return set
+	}
 	for name, c := range map[string]struct {
 		change func(*fixture)
 		record Record
@@ -61,14 +69,17 @@ func TestBatchIsNotAsKnown(t *testing.T) {
 		"a repeat that nobody remembers, asked for":     {func(f *fixture) { forget(f, 100) }, seq(3, "e", 1), "0:duplicate/seen"},
 		"a repeat that nobody remembers, not asked for": {func(f *fixture) { forget(f, 0) }, seq(3, "e", 1), "0:duplicate/seen"},
 		"a repeat in a closed window": {func(f *fixture) {
-			f.turnWindow()
-			if _, err := f.n.windows.read(f.t.Context(), f.l.hot); err != nil {
-				f.t.Fatal(err)
-			}
+			turn(f)
+			forget(f, 0)
+		}, seq(3, "e", 1), "0:duplicate/seen"},
+		"a repeat in a closed window that it does not know of": {func(f *fixture) {
+			current := turn(f).current
+			f.n.windows.set.Store(newWindowSet(current, []int32{current}))
 			forget(f, 0)
 		}, seq(3, "e", 1), "0:duplicate/seen"},
 		"another window":        {func(f *fixture) { f.turnWindow() }, seq(3, "e", 3), "0:applied/next"},
 		"another owner":         {func(f *fixture) { f.claim(0) }, seq(3, "e", 3), "fenced"},
+		"a fence that is taken": {func(f *fixture) { f.exec(`UPDATE fences SET epoch = epoch + 1`) }, seq(3, "e", 3), "fenced"},
 		"another position":      {func(f *fixture) { f.exec(`UPDATE progress SET next_offset = 2`) }, seq(3, "e", 3), "refused"},
 		"a position behind":     {func(f *fixture) { f.exec(`UPDATE progress SET high_offset = 9`) }, seq(3, "e", 3), "0:applied/next"},
 		"another's transaction": {func(f *fixture) { f.exec(`UPDATE progress SET revision = revision + 1`) }, seq(3, "e", 3), "refused"},
