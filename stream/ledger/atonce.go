@@ -30,12 +30,11 @@ var (
 	// fencesStand is fenceCheck, and fails if one of the claims has lost its fence.
 	fencesStand = pg.NewStatement("-- fencesStand\nSELECT 1 / (count(*) = cardinality($1))::int FROM (" + fenceCheck.SQL + ") held").Counting(notAsKnown)
 
-	// asKnown fails if the windows, or the position or revision of a claim, are not those given, or a position is below one that was reached before.
+	// asKnown fails if the windows (the last of them is the current one), or the position or revision of a claim, are not those given, or a position is below one that was reached before.
 	// It is a statement of its own, behind the locks, so that it sees what those have waited for.
 	asKnown = pg.NewStatement(`-- asKnown: one probe of progress_pkey per claim
 SELECT 1 / coalesce((SELECT array_agg(id ORDER BY id) FROM windows WHERE subscription = $1 AND state <> 'ahead') = $2::int[]
-    AND (SELECT id FROM windows WHERE subscription = $1 AND state = 'current') = $3
-    AND cardinality($4::int[]) = (SELECT count(*) FROM unnest($4::int[], $5::bigint[], $6::bigint[]) AS c(id, next, revision)
+    AND cardinality($3::int[]) = (SELECT count(*) FROM unnest($3::int[], $4::bigint[], $5::bigint[]) AS c(id, next, revision)
         CROSS JOIN LATERAL (SELECT FROM progress WHERE fence = c.id AND next_offset = c.next AND high_offset <= c.next AND revision = c.revision OFFSET 0) p),
     false)::int`).Counting(notAsKnown)
 )
@@ -71,7 +70,7 @@ func (t *batchTx) takeForGranted(ctx context.Context, fences *fenceRows) error {
 	}
 	err := errors.Join(
 		t.p.Add(ctx, fencesStand, nil, fences.params()...),
-		t.p.Add(ctx, asKnown, nil, pg.Int32Param(t.n.id), live.Param(), pg.Int32Param(t.win.current), fences.id.Param(), next.Param(), revisions.Param()),
+		t.p.Add(ctx, asKnown, nil, pg.Int32Param(t.n.id), live.Param(), fences.id.Param(), next.Param(), revisions.Param()),
 	)
 	if err == nil && t.allKeys.Len() > 0 && len(t.win.live) > 1 {
 		err = t.p.Add(ctx, t.win.q.unseenBefore, nil, t.allKeys.Param())

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -46,6 +47,19 @@ func TestKnownBatchGoesInOneRoundTrip(t *testing.T) {
 	}
 	if got := one[string](f, `SELECT count(*) || ' ' || sum(actions) || ' ' || (SELECT next_offset FROM progress) FROM events`); got != "15 15 17" {
 		t.Error(got)
+	}
+}
+
+// Second keys come again under new events: they are read first.
+func TestSecondKeysAreNotTakenForGranted(t *testing.T) {
+	t.Parallel()
+	p, f := throughProxy(t, setup(t), func(s *Spec) { s.Policy.Also = time.Minute })
+	c := f.claim(0)
+	for value := range int64(3) {
+		f.apply(c, seq(value, "e", value+1))
+	}
+	if trips, _ := f.trips(p, c, seq(3, "e", 4)); trips != 2 || !c.asKnown {
+		t.Errorf("%d round trips", trips)
 	}
 }
 
