@@ -90,11 +90,16 @@ func Accept(parents, states []string) (parent, state string) {
 	if !ok {
 		return New(), ""
 	}
-	state = strings.Join(states, ",")
+	return parent, stateOf(states)
+}
+
+// stateOf returns the value of a request's tracestate headers; empty if it is not printable or too long.
+func stateOf(states []string) string {
+	state := strings.Join(states, ",")
 	if len(state) > maxState || !printable(state) {
-		return parent, ""
+		return ""
 	}
-	return parent, state
+	return state
 }
 
 func printable(s string) bool {

@@ -210,16 +210,16 @@ func (s *Span) EndWith(err error) {
 
 // remote reads a context; it is not valid where the values are not.
 func remote(parents, states []string) trace.SpanContext {
-	if _, ok := Parse(parents); !ok {
+	parent, ok := Parse(parents)
+	if !ok {
 		return trace.SpanContext{}
 	}
-	parent, state := Accept(parents, states)
 	var c trace.SpanContextConfig
 	_, _ = hex.Decode(c.TraceID[:], []byte(parent[3:35]))
 	_, _ = hex.Decode(c.SpanID[:], []byte(parent[36:52]))
 	var flags [1]byte
 	_, _ = hex.Decode(flags[:], []byte(parent[53:]))
 	c.TraceFlags, c.Remote = trace.TraceFlags(flags[0]), true
-	c.TraceState, _ = trace.ParseTraceState(state)
+	c.TraceState, _ = trace.ParseTraceState(stateOf(states))
 	return trace.NewSpanContext(c)
 }

@@ -15,8 +15,9 @@ package ledger
 //
 // The gate is called in here, between the two round trips, and not by the batch loop: what it decides on has to be read under the
 // locks, or found there as it was known, and what it decided written under them. A way out to the loop and back, with the transaction
-// open, would be a third stop in which all of the batch's partitions are locked. One more round trip is needed to read version lines whose waits end, since
-// the first one finds which these are, and one to read rows that leave the gap buffer, since the gate decides which these are.
+// open, would be a third stop in which all of the batch's partitions are locked. One more round trip is needed to read version lines
+// whose waits end, since the first one finds which these are, and one to read rows that leave the gap buffer, since the gate decides
+// which these are.
 //
 // What happens after the transaction has failed is in bisect.go; after a COMMIT without an answer, in doubt.go.
 

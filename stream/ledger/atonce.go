@@ -14,11 +14,7 @@ import (
 // written then, and the batch is tried in two round trips.
 //
 // A claim's batch is taken for known once the one before has committed and nothing of it was seen before: a rewind or a partition that moved here
-// takes two. The door:
-//
-//	known            whether a batch goes in one round trip    lock
-//	takeForGranted   queues the statements in the place of the first round trip's
-//	wasNotSo         whether one of them has failed            try
+// takes two.
 
 // notAsKnown is the name of the statements that fail where the ledger differs from what a batch has taken for granted.
 const notAsKnown = "what is known of the ledger"
@@ -30,8 +26,8 @@ var (
 	// fencesStand is fenceCheck, and fails if one of the claims has lost its fence.
 	fencesStand = pg.NewStatement("-- fencesStand\nSELECT 1 / (count(*) = cardinality($1))::int FROM (" + fenceCheck.SQL + ") held").Counting(notAsKnown)
 
-	// asKnown fails if the windows (the last of them is the current one), or the position or revision of a claim, are not those given, or a position is below one that was reached before.
-	// It is a statement of its own, behind the locks, so that it sees what those have waited for.
+	// asKnown fails if the windows (the last of them is the current one), or the position or revision of a claim, are not those given, or a
+	// position is below one that was reached before. It is a statement of its own, behind the locks, so that it sees what those have waited for.
 	asKnown = pg.NewStatement(`-- asKnown: one probe of progress_pkey per claim
 SELECT 1 / coalesce((SELECT array_agg(id ORDER BY id) FROM windows WHERE subscription = $1 AND state <> 'ahead') = $2::int[]
     AND cardinality($3::int[]) = (SELECT count(*) FROM unnest($3::int[], $4::bigint[], $5::bigint[]) AS c(id, next, revision)
@@ -41,7 +37,8 @@ SELECT 1 / coalesce((SELECT array_agg(id ORDER BY id) FROM windows WHERE subscri
 
 // unseen is a statement that fails if one that looks for keys finds one.
 func unseen(name, sql string) pg.Statement {
-	return pg.NewStatement("-- " + name + ": one probe of an unique index per key\nSELECT 1 / (count(*) = 0)::int FROM (" + sql + ") s").Counting(notAsKnown)
+	return pg.NewStatement("-- " + name + ": one probe of an unique index per key\nSELECT 1 / (count(*) = 0)::int FROM (" + sql + ") s").
+		Counting(notAsKnown)
 }
 
 // known reports whether the process knows all that the gate needs for the batch, unless somebody else has written meanwhile: then the batch is tried

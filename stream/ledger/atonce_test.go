@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -22,8 +21,8 @@ func TestKnownBatchGoesInOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	p, f := throughProxy(t, setup(t))
 	c := f.claim(0)
-	for _, r := range []Record{seq(0, "e", 1), seq(1, "e", 2), seq(2, "e", 2), seq(3, "e", 4), seq(4, "e", 3), seq(5, "e", 5), seq(6, "e", 7), seq(7, "e", 6)} {
-		f.apply(c, r) // the statements are prepared
+	for i, value := range []int64{1, 2, 2, 4, 3, 5, 7, 6} { // the statements are prepared
+		f.apply(c, seq(int64(i), "e", value))
 	}
 	for i, step := range []struct {
 		record Record
@@ -122,7 +121,8 @@ func TestBatchIsNotAsKnown(t *testing.T) {
 				t.Errorf("%d events have a second row", n)
 			}
 			current := one[int32](f, `SELECT id FROM windows WHERE state = 'current'`)
-			if n := one[int](f, fmt.Sprintf(`SELECT count(*) FROM events WHERE window_id = %d AND log_offset = 3`, current)); (n == 1) != (got == "0:applied/next") {
+			n := one[int](f, `SELECT count(*) FROM events WHERE window_id = $1 AND log_offset = 3`, current)
+			if (n == 1) != (got == "0:applied/next") {
 				t.Errorf("%d rows in the current window", n)
 			}
 		})
