@@ -72,3 +72,30 @@ func TestATeamsFileIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestReferencesOfATeamsFileAreBounded: a file is read once, however often a team's file refers to it, and what all references of that lead to is kept
+// only up to a bound.
+func TestReferencesOfATeamsFileAreBounded(t *testing.T) {
+	t.Parallel()
+	v := newVillage(t, `{files: ["DIR/secrets/{team}/*"]}`)
+	v.write("secrets/a/big", strings.Repeat("x", maxReferenced))
+	for uses, fits := range map[int]bool{maxReferences / maxReferenced: true, maxReferences/maxReferenced + 1: false} {
+		text := "teams: {a: {sources: {"
+		for n := range uses {
+			text += fmt.Sprintf("s%d: {preset: github, secrets: [\"${file:%s}\"]}, ", n, v.path("secrets/a/big"))
+		}
+		v.write("teams/a.yaml", text+"}}}")
+		reads := 0
+		_, err := Load(Options{Path: v.path("forebay.yaml"), Lookup: func(name string) (string, bool) { return v.env[name], true }, See: func(path string) {
+			if strings.HasSuffix(path, "big") {
+				reads++
+			}
+		}})
+		if reads != 1 {
+			t.Errorf("%d uses: read %d times", uses, reads)
+		}
+		if beyond := err != nil && strings.Contains(err.Error(), "lead to 4194304 bytes together"); beyond == fits {
+			t.Errorf("%d uses: %v", uses, err)
+		}
+	}
+}
