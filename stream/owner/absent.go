@@ -2,6 +2,7 @@ package owner
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/forebay-io/forebay/stream/internal/retry"
@@ -99,7 +100,7 @@ func (o *claimer) awaitLedger() {
 			return
 		}
 		if o.joins.Err() == nil {
-			o.status.setGroupError(err)
+			o.status.setGroupError(fmt.Errorf("it is joined again when the ledger answers: %w", err))
 			o.log.Warn("the group is joined again when the ledger answers; trying again", "error", err)
 			wait.Sleep(o.joins)
 		}

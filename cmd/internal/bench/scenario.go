@@ -55,6 +55,7 @@ var scenarios = map[string]scenario{
 	"lanes":    {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
 	"overload": {runOverloadScenario, "the intake offered ten times what it can take: what it accepts is in the log, in how long, in how much memory, and a quiet source beside the flood"},
 	"recovery": {runRecoveryScenario, "after a kill -9 of the only stream process the first call of the next one, and of one of three the last call of what it had"},
+	"release":  {runReleaseScenario, "p99 from the log to the action of other entities while 100,000 events that waited on one are released, beside the same before"},
 	"replay":   {runReplayScenario, "skipping what is done, after a group was reset and by fill, beside the gate's rate for the same events"},
 	"scale":    {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, the memory of a stream process that holds much, and of one with a million open actions"},
 }

@@ -65,6 +65,23 @@ func TestRecoveryScenario(t *testing.T) {
 	}
 }
 
+func TestReleaseScenario(t *testing.T) {
+	t.Parallel()
+	o := tiny(t)
+	o.Round = 500 * time.Millisecond
+	o.Kafka = strings.Split(rig.Fake(t).Bootstrap(), ",")
+	r := newReport(o)
+	if err := (releaseSizes{waiting: 2000, rate: 100, entities: 5}).run(t.Context(), o, r); err != nil {
+		t.Fatal(err)
+	}
+	checkReport(t, r, `release/others_p99 release/memory`, ``)
+	for _, x := range r.Ratios {
+		if !x.AtMost || x.Bar < 1 {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
 func TestHolScenario(t *testing.T) {
 	t.Parallel()
 	runTrouble(t, hol(troubleSizes{warmUp: 100 * time.Millisecond, rate: 100, conns: 2, entities: 2, partitions: 2}), `hol/p99`)
