@@ -251,8 +251,6 @@ type Process struct {
 	// Guarded by Memory.mu.
 	killed, frozen bool
 	entered        map[string]bool // the members that it was
-	unwritten      string          // the member that was entered and is not written yet
-	since          time.Time       // when that was entered
 	away           time.Time       // since when the connection is lost by which others know that it lives; zero: it is not
 	waits          int             // calls that wait for a lock
 }

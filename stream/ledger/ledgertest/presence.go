@@ -11,11 +11,10 @@ type member struct {
 	judged bool
 }
 
-// How often a process looks, for how long others are away before they are judged, and a member has no row before it is unknown; as of the real one.
+// How often a process looks, and for how long others are away before they are judged; as of the real one.
 const (
-	lookEvery  = 500 * time.Millisecond
-	awayFor    = 3 * lookEvery
-	unknownFor = 10 * lookEvery
+	lookEvery = 500 * time.Millisecond
+	awayFor   = 3 * lookEvery
 )
 
 // Away has a process lose the connection by which others know that it lives, until Back. All else it may do.
@@ -30,21 +29,10 @@ func (p *Process) Back() {
 	})
 }
 
-// Enter is [ledger.Namespace.Enter]. A process that is away has its row written once it is back.
+// Enter is [ledger.Namespace.Enter].
 func (p *Process) Enter(id string) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
-	if p.unwritten = id; p.away.IsZero() {
-		p.writeMember()
-	} else {
-		p.since = time.Now()
-	}
-}
-
-// writeMember writes the row of the member that was entered, if it is not there. The caller holds the memory's lock.
-func (p *Process) writeMember() {
-	id := p.unwritten
-	p.unwritten = ""
 	if known := p.m.members[id]; id != "" && !p.killed && (known == nil || !known.judged) {
 		p.m.members[id] = &member{of: p}
 		if p.entered == nil {
@@ -62,12 +50,8 @@ func (p *Process) Present(id string) bool {
 	return !p.killed && (!p.entered[id] || known != nil && !known.judged && p.away.IsZero()) // one that was forgotten had been judged
 }
 
-// Unknown is [ledger.Namespace.Unknown].
-func (p *Process) Unknown(id string) bool {
-	p.m.mu.Lock()
-	defer p.m.mu.Unlock()
-	return id != "" && p.unwritten == id && time.Since(p.since) >= unknownFor
-}
+// Unknown is [ledger.Namespace.Unknown]: the row of every member is there at once.
+func (*Process) Unknown(string) bool { return false }
 
 // Absent is [ledger.Namespace.Absent].
 func (p *Process) Absent(tell func(members []string)) (stop func()) {
@@ -98,7 +82,6 @@ func (p *Process) absent() (ids []string) {
 	if p.killed || p.frozen || !p.away.IsZero() {
 		return nil
 	}
-	p.writeMember()
 	for id, known := range p.m.members {
 		if away := known.of.away; !away.IsZero() && time.Since(away) >= awayFor {
 			known.judged = true
