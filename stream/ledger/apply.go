@@ -11,13 +11,10 @@ package ledger
 //	        progress, in lock order; see writer                                   |
 //	commit                                                                        |
 //
-// Where the process knows all that is read, one round trip does it: see atonce.go.
-//
 // The gate is called in here, between the two round trips, and not by the batch loop: what it decides on has to be read under the
-// locks, or found there as it was known, and what it decided written under them. A way out to the loop and back, with the transaction
-// open, would be a third stop in which all of the batch's partitions are locked. One more round trip is needed to read version lines
-// whose waits end, since the first one finds which these are, and one to read rows that leave the gap buffer, since the gate decides
-// which these are.
+// locks, and what it decided written under them. A way out to the loop and back, with the transaction open, would be a third
+// stop in which all of the batch's partitions are locked. One more round trip is needed to read version lines whose waits end, since
+// the first one finds which these are, and one to read rows that leave the gap buffer, since the gate decides which these are.
 //
 // What happens after the transaction has failed is in bisect.go; after a COMMIT without an answer, in doubt.go.
 
@@ -42,10 +39,6 @@ type batchTx struct {
 	byFence map[int32]*partitionBatch
 	p       *pg.Pipeline
 
-	lookUp, allKeys *pg.UUIDs // the keys that the current window is asked for, and all; see keys
-	inOne           bool      // it goes in one round trip; see known
-	again           bool      // it was tried so
-
 	current    int32 // the windows as the transaction has read them: the current one, and all that are in use
 	live       []int32
 	overdue    []gate.VersionLineKey          // of a batch that ends waits: the version lines whose waits have ended
@@ -56,32 +49,20 @@ type batchTx struct {
 	commitSent bool // COMMIT was sent: its outcome may be unknown
 }
 
-// attempt makes one try of the transaction, in two round trips where it was tried in one and the ledger was not as known. If it fails, what the
-// claims have cached is discarded. commitSent says whether the error came after COMMIT was sent: then the transaction may have been committed.
+// attempt makes one try of the transaction. If it fails, what the claims have cached is discarded. commitSent says whether the error came
+// after COMMIT was sent: then the transaction may have been committed.
 func (b batchWriter) attempt(ctx context.Context, parts []*partitionBatch) (commitSent bool, err error) {
-	commitSent, err = b.try(ctx, parts, false)
-	if errors.Is(err, errNotAsKnown) {
-		commitSent, err = b.try(ctx, parts, true)
-	}
-	return commitSent, err
-}
-
-// try is attempt, without another one; again says that it is the other one, in which the keys count as those of the first.
-func (b batchWriter) try(ctx context.Context, parts []*partitionBatch, again bool) (commitSent bool, err error) {
 	conn, err := b.n.ledger.hot.Acquire(ctx)
 	if err != nil {
 		return false, err
 	}
 	t := &batchTx{n: b.n, win: b.n.windows.Load(), parts: parts, byFence: map[int32]*partitionBatch{}, p: &pg.Pipeline{Conn: conn},
-		seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}, also: newAlsoKeys(), again: again}
+		seen: parts[0].seen, seenAt: map[schemas.EventKey]int32{}, also: newAlsoKeys()}
 	bounded, done := b.n.ledger.hot.Bounded(ctx)
 	for _, step := range []func(context.Context) error{t.lock, t.read, t.decide, t.write, t.commit} {
 		if err = step(bounded); err != nil {
 			break
 		}
-	}
-	if t.inOne && pg.MissedBy(err, notAsKnown) {
-		err = errNotAsKnown
 	}
 	if err = done(err); err != nil {
 		for _, w := range parts {
@@ -93,26 +74,18 @@ func (b batchWriter) try(ctx context.Context, parts []*partitionBatch, again boo
 }
 
 // lock queues the statements that lock: the current window's table, which keeps a rotation from ending meanwhile, and the fences. A
-// partition counts as fenced unless its fence is found. Of a batch that is known, lock queues all of the reads.
+// partition counts as fenced unless its fence is found.
 func (t *batchTx) lock(ctx context.Context) error {
 	claims := make([]*Claim, len(t.parts))
 	for i, w := range t.parts {
 		w.reset()
 		w.window, w.fenced, claims[i] = t.win.current, true, w.Claim
 		t.byFence[w.Claim.ID] = w
-		w.collectLines()
-	}
-	if t.lookUp, t.allKeys = t.keys(); t.again {
-		t.lookups.recent = 0 // these were remembered a moment ago
 	}
 	fences := fencesOf(claims...)
-	if err := errors.Join(t.p.Add(ctx, pg.Begin, nil), t.p.Add(ctx, t.win.q.lock, nil)); err != nil {
-		return err
-	}
-	if t.inOne = t.known(); t.inOne {
-		return t.takeForGranted(ctx, fences)
-	}
 	return errors.Join(
+		t.p.Add(ctx, pg.Begin, nil),
+		t.p.Add(ctx, t.win.q.lock, nil),
 		t.p.Add(ctx, windowsRead, func(r *pg.Row) {
 			id := r.Int32()
 			t.live = append(t.live, id)
@@ -132,9 +105,6 @@ func (t *batchTx) lock(ctx context.Context) error {
 // read reads what the gate needs in the first round trip, and checks that the claims are where the ledger is. The error is errRotated if
 // the windows have changed since they were last read.
 func (t *batchTx) read(ctx context.Context) error {
-	if t.inOne {
-		return nil
-	}
 	if err := t.readSeen(ctx); err != nil {
 		return err
 	}
@@ -169,27 +139,31 @@ func (t *batchTx) readState(ctx context.Context) error {
 	if first.expire {
 		return t.readOverdue(ctx, first)
 	}
+	for _, w := range t.parts {
+		w.collectLines()
+	}
 	return t.readLines(ctx)
 }
 
 // readSeen queues the reads of events that were decided before: of all keys in the closed windows, and of those in the current one that
 // recentKeys chooses.
 func (t *batchTx) readSeen(ctx context.Context) error {
+	toLookUp, all := t.keys()
 	read := func(r *pg.Row) {
 		key, window := schemas.EventKey(r.UUID()), r.Int32()
 		t.seenAt[key] = window
 		t.seen[key] = gate.Seen{Hash: r.UUID(), Decision: gate.Decision(r.Text())}
 		t.countFound(window)
 	}
-	if t.allKeys.Len() > 0 && len(t.win.live) > 1 {
-		if err := t.p.Add(ctx, t.win.q.seenBefore, read, t.allKeys.Param()); err != nil {
+	if all.Len() > 0 && len(t.win.live) > 1 {
+		if err := t.p.Add(ctx, t.win.q.seenBefore, read, all.Param()); err != nil {
 			return err
 		}
 	}
-	if t.lookUp.Len() == 0 {
+	if toLookUp.Len() == 0 {
 		return nil
 	}
-	return t.p.Add(ctx, t.win.q.seen, read, t.lookUp.Param())
+	return t.p.Add(ctx, t.win.q.seen, read, toLookUp.Param())
 }
 
 // readCommandEvent queues the read of the event that a command is about.
@@ -411,7 +385,6 @@ func (t *batchTx) commit(ctx context.Context) error {
 	for _, w := range t.parts {
 		if !w.fenced {
 			w.markCommitted()
-			w.Claim.asKnown = len(t.seenAt) == 0 && w.stored.high <= w.stored.next
 		}
 	}
 	return nil

@@ -37,7 +37,6 @@ type claimState struct {
 	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
 	overdueAt      int64
 	cache          *lineCache
-	asKnown        bool // the last batch found nothing but what was known; see batchTx.known
 	dirty          dirtyLines
 	foldedInWindow int32 // the window that was current when no event of an earlier one was left that a version line lacks
 	forgotIn       int32 // the window that was current when ForgetLines last found nothing more

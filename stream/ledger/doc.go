@@ -2,7 +2,7 @@
 // gap buffer, actions. What each table is for, and who reads it, stands in internal/migrate/migrations.
 //
 //	Claim   lock the fence, confirm membership, decide where to start          (one transaction)
-//	Apply   fence, dedupe, gate, buffer, actions, next offset                  (one transaction of two round trips, mostly of one)
+//	Apply   fence, dedupe, gate, buffer, actions, next offset                  (one transaction of two round trips)
 //	Expire  the same for gaps whose wait has ended
 //	Record  results of attempts, in groups across lanes, under the fence
 //	Open    read open actions back after a claim

@@ -311,7 +311,7 @@ func TestCloseDoesNotWaitForWhatHangs(t *testing.T) {
 	h, f := behind(t, setup(t), 12*time.Second)
 	c := f.claim(0)
 	f.apply(c, seq(0, "e", 1))
-	h.arm(pg.Begin.Name, 0, true)
+	h.arm(fenceCheck.Name, 0, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	applied := make(chan error, 1)
 	go func() { _, err := f.n.Apply(ctx, []Slice{slice(c, seq(1, "e", 2))}); applied <- err }()

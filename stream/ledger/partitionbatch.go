@@ -347,7 +347,6 @@ func (w *partitionBatch) withRow() (rows []int64) {
 // discard drops the version lines of w from the cache: the gate has changed them in place, and nothing was committed. Dirty lines
 // exist nowhere else, and are set back to what they were.
 func (w *partitionBatch) discard() {
-	w.Claim.asKnown = false
 	for i, k := range w.keys {
 		if i >= len(w.cached) || w.cached[i] == nil || !w.cached[i].dirty() {
 			w.Claim.cache.drop(k)

@@ -14,13 +14,13 @@ import (
 func hotStatements(win *windowSet) map[string]pg.Statement {
 	q := &win.q
 	all := map[string]pg.Statement{
-		"fenceCheck": fenceCheck, "fencesStand": fencesStand, "asKnown": asKnown, "unseen": q.unseen, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
+		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
 		"bufferedRowsRead": bufferedRowsRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
 		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
 		"rejectedInsert": q.rejectedInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
 	}
 	if len(win.live) > 1 {
-		all["seenBefore"], all["unseenBefore"] = q.seenBefore, q.unseenBefore
+		all["seenBefore"] = q.seenBefore
 	}
 	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": win.openRows(), "quietRead": silenceLeftRead, "placesTaken": usedPlaces,
 		"newestOfLine": newestOfLine, "linesFold": linesFold, "withoutCopyRowsRead": withoutCopyRowsRead(win.live), "reportsRead": reportsRead,

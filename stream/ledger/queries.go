@@ -131,8 +131,6 @@ type windowQueries struct {
 	lock            pg.Statement
 	seen            pg.Statement // in the current window
 	seenBefore      pg.Statement // in the closed ones; none where there are none
-	unseen          pg.Statement // fails where seen finds a key, and unseenBefore where seenBefore does
-	unseenBefore    pg.Statement
 	eventsInsert    pg.Statement
 	eventsText      pg.Statement // the same for events whose version is a text
 	actionsDead     pg.Statement
@@ -177,10 +175,9 @@ func newWindowQueries(current int32, live []int32) windowQueries {
     (SELECT lane_seq FROM events_w{w} WHERE fence = $1 AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT 1),
     (SELECT lane_seq FROM actions_w{w} WHERE fence = $1 ORDER BY fence, lane_seq LIMIT 1)) AS lane_seq`))
 	}
-	q.seen, q.unseen = of(current, "-- seen: one probe of an unique index per key\n"+seenIn), unseen("unseen", OfWindow(current, seenIn))
+	q.seen = of(current, "-- seen: one probe of an unique index per key\n"+seenIn)
 	if len(before) > 0 {
-		all := strings.Join(before, "\nUNION ALL ")
-		q.seenBefore, q.unseenBefore = pg.NewStatement("-- seenBefore: one probe of an unique index per key and window\n"+all), unseen("unseenBefore", all)
+		q.seenBefore = pg.NewStatement("-- seenBefore: one probe of an unique index per key and window\n" + strings.Join(before, "\nUNION ALL "))
 	}
 	q.laneFirst = pg.NewStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
 		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")

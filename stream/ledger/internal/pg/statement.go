@@ -67,12 +67,6 @@ func OrMissed(statement string, err error) error {
 	return err
 }
 
-// MissedBy reports whether an error is that of Missed, and of the statement of that name.
-func MissedBy(err error, statement string) bool {
-	missed, ok := errors.AsType[missedError](err)
-	return ok && missed.statement == statement
-}
-
 // IsMissed reports whether an error is that of Missed.
 func IsMissed(err error) bool {
 	_, ok := errors.AsType[missedError](err)
