@@ -70,8 +70,13 @@ func (o *Owner) quits(ctx context.Context, s session) bool {
 		if !o.cfg.Ledger.Unknown(s.member) {
 			return false
 		}
-		err := askLedger(ctx, o.cfg.Ledger)
-		if err == nil || ctx.Err() != nil {
+		asking, cancel := context.WithTimeout(ctx, o.cfg.SessionTimeout/4) // half of it is all that this heartbeat has
+		err := askLedger(asking, o.cfg.Ledger)
+		cancel()
+		if o.silent++; err == nil {
+			o.silent = 0
+		}
+		if o.silent < 2 || ctx.Err() != nil { // one answer that is missing says little
 			return false
 		}
 		o.log.Warn("leaves the group: the ledger does not answer, and does not know yet of this member", "member", s.member, "error", err)

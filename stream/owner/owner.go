@@ -27,6 +27,7 @@ type Owner struct {
 	pulse   *pulse
 	broker  *broker     // set by Run, before the pulse runs
 	group   *kgo.Client // set by Run, before the pulse runs
+	silent  int         // how often in a row the ledger did not answer; of beat
 	left    atomic.Bool // a member has left, or may have: the next heartbeat is to look
 
 	mu      sync.Mutex

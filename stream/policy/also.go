@@ -42,7 +42,7 @@ func alsoKey(text string) (*expression.Expression, error) {
 
 func alsoText(x *expression.Expression, in *expression.Input) (string, error) {
 	v, err := x.Eval(in)
-	if err != nil && in.Bad() != nil {
+	if err != nil && in.Bad() != nil && x.Reads("body") {
 		err = in.Bad()
 	}
 	key, is := v.(types.String)

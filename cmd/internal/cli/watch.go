@@ -124,10 +124,10 @@ func (w watcher) run(ctx context.Context, last fileStates) {
 		if err == nil {
 			err = w.reload(cfg)
 		}
-		switch {
-		case err == nil && cfg.Later():
+		if cfg != nil && cfg.Later() {
 			next = due
-		case err != nil:
+		}
+		if err != nil {
 			w.log.Error("configuration not reloaded; the running one stays", "error", err)
 		}
 	}

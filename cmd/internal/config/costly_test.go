@@ -94,7 +94,7 @@ func TestReferencesOfATeamsFileAreBounded(t *testing.T) {
 		if reads != 1 {
 			t.Errorf("%d uses: read %d times", uses, reads)
 		}
-		if beyond := err != nil && strings.Contains(err.Error(), "lead to 4194304 bytes together"); beyond == fits {
+		if beyond := err != nil && strings.Contains(err.Error(), "lead to 33554432 bytes together"); beyond == fits {
 			t.Errorf("%d uses: %v", uses, err)
 		}
 	}

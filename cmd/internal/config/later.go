@@ -37,6 +37,9 @@ func (c *Config) later(o *Options) map[string]keptFile {
 	for _, name := range names {
 		file := filepath.Join(dir, name)
 		o.see(file)
+		if c.teamFiles[file].data == nil && c.Teams[teamOf(name)] != nil {
+			continue // the team's file has another name now
+		}
 		if data, err := readInside(dir, name, maxTeamFile); err == nil && validName(teamOf(name)) && !bytes.Equal(data, c.judged[file].data) {
 			changed = append(changed, change{file, len(data)})
 		}

@@ -109,6 +109,38 @@ func TestReloadTakesWhatIsLargeLater(t *testing.T) {
 	reload("what the rest needs", "a/new b/new c/new large/last quick/last", false, 1)
 }
 
+// TestReloadLeavesNothingBehindAnError: what is large is not left where the reload before was refused, nor for ever where what was read is not taken, nor
+// where it is only called otherwise.
+func TestReloadLeavesNothingBehindAnError(t *testing.T) {
+	t.Parallel()
+	v, o, running := laterVillage(t)
+	main := v.read("forebay.yaml")
+	v.write("forebay.yaml", main+"teams: {z: {nonsense: 1}}\n")
+	v.large("large", "second", 40<<10)
+	if _, _, err := running.Reload(o); err == nil {
+		t.Fatal("nonsense is taken")
+	}
+	v.write("forebay.yaml", main)
+	running, _, err := running.Reload(o)
+	if err != nil || sourcesNow(running) != "large/second quick/first" || running.Later() {
+		t.Errorf("the main file is as before: %v, %s, later is %v", err, sourcesNow(running), running.Later())
+	}
+	v.large("large", "third", 40<<10)
+	for _, want := range []string{"large/second quick/first", "large/third quick/first"} {
+		read, _, err := running.Reload(o)
+		if err != nil || sourcesNow(read) != want {
+			t.Errorf("%v, %s, want %s", err, sourcesNow(read), want)
+		}
+	}
+	running, _, err = running.Reload(o)
+	if err != nil || os.Rename(v.path("teams/large.yaml"), v.path("teams/large.yml")) != nil {
+		t.Fatal(err)
+	}
+	if read, _, err := running.Reload(o); err != nil || sourcesNow(read) != "large/third quick/first" {
+		t.Errorf("under another name: %v, %s", err, sourcesNow(read))
+	}
+}
+
 // TestReloadHasNoNotesOnTypes: nobody reads them, and each is looked for among all types of the catalogue.
 func TestReloadHasNoNotesOnTypes(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func osEnvironment() environment {
 const maxReferenced = 1 << 20
 
 // maxReferences is how much the references of a team's file lead to at most, each counted: what they lead to is kept once for each.
-const maxReferences = 4 << 20
+const maxReferences = 32 << 20
 
 // readSmall reads a plain file of at most maxReferenced bytes.
 func readSmall(path string) ([]byte, error) {

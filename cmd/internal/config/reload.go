@@ -37,7 +37,8 @@ func (c *Config) Reload(o Options) (read *Config, kept Problems, err error) {
 		read, kept, err = c.reload(o)
 	}
 	if err == nil && len(later) > 0 {
-		read.left = c.left + 1
+		c.left++ // also where read is not taken after all: the next call takes more
+		read.left = c.left
 	}
 	return read, kept, err
 }
@@ -52,6 +53,8 @@ func (c *Config) reload(o Options) (read *Config, kept Problems, err error) {
 	defer func() {
 		if err == nil {
 			read.judged = judged
+		} else {
+			c.judged = judged
 		}
 	}()
 	for problems := first; len(problems) > 0; read, problems = loadAll(o) {
