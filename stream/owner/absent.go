@@ -63,8 +63,8 @@ func (o *Owner) exit(ctx context.Context, member string) {
 	}
 }
 
-// quits reports whether this process's member leaves the group since nobody else could take it out: it has joined, and has lost the ledger before
-// that knew of it. It can claim nothing, and would keep the partitions that it is given.
+// quits takes this process's member out of the group where nobody else could, and reports whether it does: the member has joined, and the process has
+// lost the ledger before that knew of the member. It can claim nothing, and would keep the partitions that it is given.
 func (o *Owner) quits(ctx context.Context, s session) bool {
 	if !o.pulse.quitting(s) {
 		if !o.cfg.Ledger.Unknown(s.member) {

@@ -9,7 +9,7 @@ const maxDeleted = 10_000
 const maxSteps = 100
 
 // forget deletes second keys and sayings whose time has passed, and the commands, results and backfill requests of a subscription that ended
-// longer ago than it keeps dead letters: all of them, for those that act have a row per event. Each table has an index by their end: nothing is scanned.
+// longer ago than it keeps dead letters, up to maxSteps * maxDeleted of each: some have a row per event. Each table has an index by their end: nothing is scanned.
 func (s *Sweeper) forget(ctx context.Context, subscription int32, cfg Config) error {
 	for _, table := range []string{"backfills", "commands", "results"} {
 		err := s.inSteps(ctx, `DELETE FROM `+table+` WHERE id = ANY (ARRAY(
