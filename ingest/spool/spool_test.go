@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -715,6 +716,8 @@ func TestListInPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		u := newSetup(t)
+		var kept atomic.Int64
+		u.s.syncs = func(g *segment, list []*entry) error { kept.Add(int64(len(list))); return g.append(list) }
 		u.run()
 		q, err := u.s.queue("acme", "orders")
 		if err != nil {
@@ -738,8 +741,8 @@ func TestListInPart(t *testing.T) {
 			t.Error(err)
 		}
 		u.want("b", "b1", "b2")
-		if st := u.s.Stats(); len(st) != 1 || st[0].Records != 2 {
-			t.Errorf("%+v", st)
+		if n := kept.Load(); n != 2 { // Stats may be past it: what is on disk is drained at once
+			t.Errorf("%d are kept on disk", n)
 		}
 		time.Sleep(5 * time.Second)
 		u.want("a", "a1", "a2")
