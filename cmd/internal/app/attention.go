@@ -470,18 +470,35 @@ func (t *attention) warn(before, now look) {
 			t.a.log.Warn("waits for an operator", "kind", string(c.Kind), "subscription", c.Team+"."+c.Subscription, "count", c.Count, "run", "forebay attention --kind "+string(c.Kind))
 		}
 	}
+	var begun []api.AttentionItem
+	more := map[string]int{} // partitions of a topic begin to wait together: they are one line
 	for _, row := range now.rows {
 		if row.Kind != api.KindUnread && row.Kind != api.KindDown && row.Kind != api.KindKeys && row.Kind != api.KindExpires && row.Kind != api.KindClock && row.Kind != api.KindDiffers {
 			continue
 		}
-		if !slices.ContainsFunc(before.rows, func(b api.AttentionItem) bool { return b.Kind == row.Kind && b.ID == row.ID && samePartition(b, row) }) {
-			attrs := []any{"kind", row.Kind, "id", row.ID, "detail", row.Detail, "run", row.Command}
-			if row.Partition != nil {
-				attrs = append(attrs, "topic", row.Topic, "partition", *row.Partition)
-			}
-			t.a.log.Warn("waits for an operator", attrs...)
+		if slices.ContainsFunc(before.rows, func(b api.AttentionItem) bool { return b.Kind == row.Kind && b.ID == row.ID && samePartition(b, row) }) {
+			continue
+		}
+		if more[lineOf(row)]++; more[lineOf(row)] == 1 {
+			begun = append(begun, row)
 		}
 	}
+	for _, row := range begun {
+		attrs := []any{"kind", row.Kind, "id", row.ID, "detail", row.Detail, "run", row.Command}
+		switch n := more[lineOf(row)]; {
+		case row.Partition == nil:
+		case n == 1:
+			attrs = append(attrs, "topic", row.Topic, "partition", *row.Partition)
+		default:
+			attrs = append(attrs, "topic", row.Topic, "partitions", n)
+		}
+		t.a.log.Warn("waits for an operator", attrs...)
+	}
+}
+
+// lineOf is equal for rows that are one line in the log: partitions of one topic of which the same is said.
+func lineOf(i api.AttentionItem) string {
+	return strings.Join([]string{i.Kind, i.ID, i.Topic, i.Detail}, "\x00")
 }
 
 func samePartition(a, b api.AttentionItem) bool {

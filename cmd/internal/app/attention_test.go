@@ -138,3 +138,22 @@ func TestAttentionPartsHaveTimesOfTheirOwn(t *testing.T) {
 		}
 	})
 }
+
+// Partitions of one topic that begin to wait together are one line in the log.
+func TestPartitionsAreOneLineInTheLog(t *testing.T) {
+	t.Parallel()
+	var said strings.Builder
+	w := &attention{a: &App{log: slog.New(slog.NewTextHandler(&said, nil))}}
+	var now, before look
+	for _, topic := range []string{"t", "u"} {
+		for n := range int32(3) {
+			now.rows = append(now.rows, api.AttentionItem{Kind: api.KindUnread, ID: "acme.fulfil", Topic: topic, Partition: &n})
+		}
+	}
+	before.rows = now.rows[3:5]
+	w.warn(before, now)
+	lines := strings.Split(strings.TrimSpace(said.String()), "\n")
+	if len(lines) != 2 || !strings.HasSuffix(lines[0], "topic=t partitions=3") || !strings.HasSuffix(lines[1], "topic=u partition=2") {
+		t.Error(said.String())
+	}
+}

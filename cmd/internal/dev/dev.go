@@ -117,7 +117,7 @@ func (o Options) run(ctx context.Context, p ports, temporary bool, body func(con
 	g.Go(func() error {
 		client, err := s.client()
 		if err == nil {
-			err = waitReady(gctx, client, readyWithin)
+			err = waitReady(gctx, client.Ready, readyWithin)
 		}
 		if err != nil {
 			return err
@@ -184,5 +184,5 @@ func (s *session) played() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// readyWithin is how long a session waits until it is ready: a broker and a Postgres that recover from a crash take a while.
+// readyWithin is how long a session waits until more of it is ready: a broker and a Postgres that recover from a crash take a while.
 const readyWithin = 2 * time.Minute

@@ -3,10 +3,9 @@ package dev
 import (
 	"context"
 	"errors"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -15,25 +14,36 @@ import (
 // TestNotReadyIsTold: a session that gives up says what was not ready, and what to do; one that somebody ends does not.
 func TestNotReadyIsTold(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusServiceUnavailable)
-		_, _ = w.Write([]byte(`{"ready":false,"checks":[{"name":"ledger","ok":false,"error":"connection refused"},{"name":"intake","ok":true},{"name":"topics","ok":false,"error":"missing: events.acme.orders"}]}`))
-	}))
-	t.Cleanup(server.Close)
-	client, err := api.NewClient(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const within = 3 * time.Second
-	err = waitReady(t.Context(), client, within)
-	if err == nil || !strings.Contains(err.Error(), "stops: ledger: connection refused; topics: missing: events.acme.orders; mend that, and run the same command again") {
-		t.Error(err)
-	}
-	interrupted := errors.New("interrupted")
-	ctx, end := context.WithCancelCause(t.Context())
-	end(interrupted)
-	if err := waitReady(ctx, client, time.Hour); !errors.Is(err, interrupted) {
-		t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		ask := func(context.Context) (*api.Readiness, error) {
+			return &api.Readiness{Checks: []api.Check{{Name: "ledger", Error: "connection refused"}, {Name: "intake", OK: true}, {Name: "topics", Error: "missing: events.acme.orders"}}}, nil
+		}
+		err := waitReady(t.Context(), ask, time.Minute)
+		if err == nil || !strings.Contains(err.Error(), "stops: ledger: connection refused; topics: missing: events.acme.orders; mend that, and run the same command again") {
+			t.Error(err)
+		}
+		interrupted := errors.New("interrupted")
+		ctx, end := context.WithCancelCause(t.Context())
+		end(interrupted)
+		if err := waitReady(ctx, ask, time.Hour); !errors.Is(err, interrupted) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestReadyPieceByPiece: what becomes ready piece by piece is waited for, however long all of it takes; what stops to is given up.
+func TestReadyPieceByPiece(t *testing.T) {
+	t.Parallel()
+	for stopsAt, want := range map[int]bool{0: true, 2: false} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			err := waitReady(t.Context(), func(context.Context) (*api.Readiness, error) {
+				lacks := max(5-int(time.Since(began)/(40*time.Second)), stopsAt)
+				return &api.Readiness{Ready: lacks == 0, Checks: make([]api.Check, lacks)}, nil
+			}, time.Minute)
+			if (err == nil) != want {
+				t.Error(stopsAt, err)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"path/filepath"
@@ -198,24 +199,28 @@ func (s *session) client() (*api.Client, error) {
 	return c.WithToken(s.token)
 }
 
-// waitReady polls /readyz until it is 200, for so long at most. Its error says what is not ready: nobody can ask a process that stops.
-func waitReady(ctx context.Context, client *api.Client, within time.Duration) error {
+// waitReady asks, as /readyz answers, until all is ready, and for so long at most in which no more became ready. Its error says what is not ready: nobody
+// can ask a process that stops.
+func waitReady(ctx context.Context, ask func(context.Context) (*api.Readiness, error), within time.Duration) error {
 	enough := errors.New("enough")
-	waits, cancel := context.WithTimeoutCause(ctx, within, enough)
-	defer cancel()
+	waits, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(within, func() { cancel(enough) })
+	defer limit.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	var lacks []string
+	fewest := math.MaxInt
 	for {
 		select {
 		case <-waits.Done():
 			if !errors.Is(context.Cause(waits), enough) {
 				return context.Cause(ctx)
 			}
-			return fmt.Errorf("not ready after %s, so it stops: %s; mend that, and run the same command again", within, strings.Join(lacks, "; "))
+			return fmt.Errorf("nothing more was ready for %s, so it stops: %s; mend that, and run the same command again", within, strings.Join(lacks, "; "))
 		case <-tick.C:
 		}
-		p, err := client.Ready(waits)
+		p, err := ask(waits)
 		switch {
 		case waits.Err() != nil: // what was known before counts
 		case err != nil:
@@ -228,6 +233,10 @@ func waitReady(ctx context.Context, client *api.Client, within time.Duration) er
 				if !c.OK {
 					lacks = append(lacks, c.Name+": "+c.Error)
 				}
+			}
+			if len(lacks) < fewest {
+				fewest = len(lacks)
+				limit.Reset(within)
 			}
 		}
 	}
