@@ -69,7 +69,7 @@ func (f *fake) RedriveQuarantined(_ context.Context, p QuarantinePlace, r Quaran
 func setup(t *testing.T, change func(*Config)) (*Client, *fake) {
 	t.Helper()
 	f := &fake{}
-	cfg := Config{Ready: func(context.Context) []Check { return []Check{{Name: "log", OK: true}} }, Inbox: f, Quarantine: f,
+	cfg := Config{Ready: func(context.Context, bool) []Check { return []Check{{Name: "log", OK: true}} }, Inbox: f, Quarantine: f,
 		Attention: func(_ context.Context, q AttentionFilter) (*Attention, error) {
 			f.attention = q
 			return &Attention{Items: []AttentionItem{{Kind: KindPaused, ID: "acme/agent"}}, Counts: []AttentionCount{{Kind: KindPaused, Count: 1}}}, f.err
@@ -238,7 +238,7 @@ func TestOnlyLoopbackNamesAreAnswered(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	c, _ := setup(t, func(cfg *Config) {
-		cfg.Ready = func(context.Context) []Check {
+		cfg.Ready = func(context.Context, bool) []Check {
 			return []Check{{Name: "log", OK: true}, {Name: "subscription acme.triage", Error: "its begin is not stored yet"}}
 		}
 	})
@@ -257,7 +257,7 @@ func TestReadiness(t *testing.T) {
 func TestReadinessOfOneRole(t *testing.T) {
 	t.Parallel()
 	c, _ := setup(t, func(cfg *Config) {
-		cfg.Ready = func(context.Context) []Check {
+		cfg.Ready = func(context.Context, bool) []Check {
 			return []Check{{Name: "intake", Role: "intake", OK: true}, {Name: "subscription acme.triage", Role: "stream", Error: "a partition stands still"}, {Name: "topics", OK: true}}
 		}
 	})
@@ -297,7 +297,7 @@ func TestAttentionIsAskedAsItIsMeant(t *testing.T) {
 	if _, err := getJSON[Attention](t.Context(), c, "/v1/attention?kinds=held", nil); schemas.KindOf(err) != schemas.Invalid {
 		t.Errorf("an unknown parameter: %v", err)
 	}
-	if _, err := New(Config{Ready: func(context.Context) []Check { return nil }}); err == nil || !strings.Contains(err.Error(), "Attention") {
+	if _, err := New(Config{Ready: func(context.Context, bool) []Check { return nil }}); err == nil || !strings.Contains(err.Error(), "Attention") {
 		t.Errorf("made without its parts: %v", err)
 	}
 }

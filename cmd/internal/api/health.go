@@ -14,7 +14,7 @@ import (
 
 // NewHealth makes the handler of the health listener: /livez, /readyz and /metrics for whoever reaches it, under any name, and nothing
 // else. Probes and Prometheus ask it from other hosts. live is nil, or returns why the process does not live.
-func NewHealth(live func() error, ready func(ctx context.Context) []Check, g prometheus.Gatherer) http.Handler {
+func NewHealth(live func() error, ready func(ctx context.Context, notes bool) []Check, g prometheus.Gatherer) http.Handler {
 	mux := probes(live, ready, func(*http.Request) bool { return true })
 	mux.Handle("GET /metrics", metrics(g))
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -32,7 +32,7 @@ type Live struct {
 
 // probes are what says whether the process lives, and whether its roles can work, or with ?role= whether one of them can. Why not, which has
 // names of teams, is told to those alone of whom tells is true.
-func probes(live func() error, ready func(ctx context.Context) []Check, tells func(r *http.Request) bool) *http.ServeMux {
+func probes(live func() error, ready func(ctx context.Context, notes bool) []Check, tells func(r *http.Request) bool) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		if live != nil {
@@ -51,8 +51,9 @@ func probes(live func() error, ready func(ctx context.Context) []Check, tells fu
 		ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 		defer cancel()
 		role := r.URL.Query().Get("role")
-		body := readinessOf(ready(ctx), role)
-		if !tells(r) {
+		told := tells(r)
+		body := readinessOf(ready(ctx, told), role)
+		if !told {
 			body.Checks = []Check{}
 		}
 		switch {

@@ -23,7 +23,7 @@ func TestHealth(t *testing.T) {
 	registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "forebay_seen", Help: "A value."}))
 	checks := []Check{{Name: "intake", Error: "no broker answers"}}
 	var live error
-	h := NewHealth(func() error { return live }, func(context.Context) []Check { return checks }, registry)
+	h := NewHealth(func() error { return live }, func(context.Context, bool) []Check { return checks }, registry)
 	get := func(method, path, host string) (int, string) {
 		r := httptest.NewRequest(method, path, nil)
 		r.Host = host

@@ -73,7 +73,7 @@ type Config struct {
 	Live func() error
 
 	// These are required.
-	Ready         func(ctx context.Context) []Check // what must work before the process is ready; /readyz calls it each time
+	Ready         func(ctx context.Context, notes bool) []Check // what must work before the process is ready, and with notes what waits; /readyz calls it each time
 	Quarantine    Quarantine
 	Attention     func(ctx context.Context, f AttentionFilter) (*Attention, error) // what waits for an operator
 	Sources       func() []SourceItem

@@ -415,7 +415,10 @@ func (w *world) Changes(_ context.Context, f AuditFilter) (Page[AuditItem], erro
 
 // config has a listener answer from the world.
 func (w *world) config(cfg *Config) {
-	cfg.Ready = func(context.Context) []Check {
+	cfg.Ready = func(_ context.Context, notes bool) []Check {
+		if notes {
+			w.note("what waits")
+		}
 		return []Check{{Name: "subscription pay.triage", Role: "stream", OK: true}}
 	}
 	cfg.Inbox, cfg.Quarantine, cfg.Entities, cfg.DeadLetters, cfg.Approvals, cfg.Replays, cfg.Stops, cfg.Steering, cfg.Destinations, cfg.Owners, cfg.Tokens, cfg.Alerts = w, w, w, w, w, w, w, steered{w}, w, w, w, w

@@ -14,7 +14,7 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// barring is why a subscription does not run: it may not read one of its sources, another team's.
+// barring is why a subscription does not run: it may not read one of its sources, another team's, or cannot be made as the file has it.
 type barring struct {
 	why   string
 	since time.Time
@@ -64,7 +64,7 @@ func (s *streams) bar(at nameInTeam, why string) {
 	stop := s.stops[at]
 	s.mu.Unlock()
 	s.a.ready.set("subscription "+at.team+"."+at.name, nil)
-	s.a.log.Warn("a subscription may not read one of its sources and does not run; its positions stay, and what is open waits", "subscription", at.team+"."+at.name, "reason", why,
+	s.a.log.Warn("a subscription does not run; its positions stay, and what is open waits", "subscription", at.team+"."+at.name, "reason", why,
 		"run", "forebay attention --kind "+api.KindBarred)
 	if stop != nil {
 		stop()

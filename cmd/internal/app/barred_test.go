@@ -2,10 +2,13 @@ package app
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestUnshareGoesByWhatRuns: whom a share is taken away from is stopped, whatever its own file says by now and whatever else is in the files.
@@ -63,4 +66,40 @@ func TestUnshareGoesByWhatRuns(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatCannotBeMadeIsBarred: a subscription that a reload has begin again, and that cannot be made so, ends no process, and runs once it can.
+func TestWhatCannotBeMadeIsBarred(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), false)
+	r.text += beta
+	r.createTopics()
+	p := r.run(config.RoleStream)
+	as := r.text
+	r.text = strings.NewReplacer("      agent: {", "      late: {type: http, url: https://late.example.com, long: {deadline: 1h}}\n      agent: {",
+		"teams:\n", "agents: {public_url: \"https://agents.example.com\", secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz]}\nteams:\n", "operator: \"127.0.0.1:0\"}", "operator: \"127.0.0.1:0\", agents: \"127.0.0.1:0\"}").Replace(as)
+	read := r.load(config.RoleStream)
+	read.Listen.Agents, read.Agents.PublicURL = "", "" // what Take keeps out, should it ever miss some
+	inForce, err := p.app.stream.reload(p.app.file(), read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.app.current.Store(read)
+	inForce()
+	barred := func() string { return p.app.stream.barred(nameInTeam{"acme", "fulfil"}) }
+	if !rig.Until(time.Minute, func() bool { return strings.Contains(barred(), "destination acme/late") }) {
+		t.Errorf("it is barred for %q", barred())
+	}
+	r.text = as
+	r.reload(p, config.RoleStream)
+	if !rig.Until(time.Minute, func() bool {
+		status, _ := p.readyz()
+		return barred() == "" && status == http.StatusOK
+	}) {
+		t.Errorf("it does not run again: %q", barred())
+	}
+	if why := p.app.stream.barred(nameInTeam{"beta", "risk"}); why != "" {
+		t.Errorf("another team's does not run: %s", why)
+	}
+	p.clean()
 }

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
@@ -28,6 +30,7 @@ type readiness struct {
 	gauge  *prometheus.GaugeVec
 	// fileNote says what of the configuration is not in force; nil: nothing is said of it.
 	fileNote func() string
+	asked    singleflight.Group // strangers may ask: at most one looks at a time
 }
 
 var errNotStarted = errors.New("not started yet")
@@ -50,7 +53,7 @@ func (r *readiness) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		bounded, cancel := context.WithTimeout(ctx, readyTry)
-		found := r.checks(bounded)
+		found := r.checks(bounded, false)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -110,8 +113,18 @@ func (r *readiness) note(name string, f func() string) {
 	r.notes[name] = f
 }
 
-// checks returns the state of every part, sorted by name. Parts that are probed are checked one after the other.
-func (r *readiness) checks(ctx context.Context) []api.Check {
+// checks returns the state of every part, sorted by name, and with notes what waits in it. Who asks meanwhile shares what is found.
+func (r *readiness) checks(ctx context.Context, notes bool) []api.Check {
+	found, _, _ := r.asked.Do(strconv.FormatBool(notes), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyTry) // others may wait for it
+		defer cancel()
+		return r.look(ctx, notes), nil
+	})
+	return slices.Clone(found.([]api.Check))
+}
+
+// look is checks for one who asks. Parts that are probed are checked one after the other.
+func (r *readiness) look(ctx context.Context, notes bool) []api.Check {
 	r.mu.Lock()
 	var list []api.Check
 	probes := make(map[string]func(context.Context) error, len(r.probes))
@@ -119,7 +132,10 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 		list = append(list, checkOf(name, err))
 	}
 	maps.Copy(probes, r.probes)
-	notes := maps.Clone(r.notes)
+	var noted map[string]func() string
+	if notes { // which goes over all that waits
+		noted = maps.Clone(r.notes)
+	}
 	r.mu.Unlock()
 	for name, f := range probes {
 		mine, cancel := context.WithTimeout(ctx, probeTry)
@@ -127,7 +143,7 @@ func (r *readiness) checks(ctx context.Context) []api.Check {
 		cancel()
 	}
 	for i := range list {
-		if f := notes[list[i].Name]; f != nil {
+		if f := noted[list[i].Name]; f != nil {
 			list[i].Note = strings.Trim(list[i].Note+"; "+f(), "; ")
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,7 +26,7 @@ func TestReadyWhenThePartSaysSo(t *testing.T) {
 		a := &App{ready: newReadiness(), log: slog.New(slog.DiscardHandler)}
 		const part = "subscription acme.triage"
 		a.ready.set(part, errNotStarted)
-		state := func() string { return a.ready.checks(t.Context())[0].Error }
+		state := func() string { return a.ready.checks(t.Context(), true)[0].Error }
 		tries := 0
 		err := a.patiently(t.Context(), part, func(context.Context) error {
 			if tries++; tries == 1 {
@@ -48,6 +50,32 @@ func TestReadyWhenThePartSaysSo(t *testing.T) {
 		a.ready.set(part, nil)
 		if got := state(); got != "" {
 			t.Errorf("set: %q", got)
+		}
+	})
+}
+
+// However many ask, one looks at the parts at a time; and what waits is gone over only for who is told it.
+func TestReadyOneAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newReadiness()
+		var looks, notes atomic.Int32
+		r.probe("ledger", func(context.Context) error { looks.Add(1); time.Sleep(time.Second); return nil })
+		r.note("ledger", func() string { notes.Add(1); return "something waits" })
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if found := r.checks(t.Context(), false); len(found) != 1 || !found[0].OK || found[0].Note != "" {
+					t.Errorf("%+v", found)
+				}
+			})
+		}
+		all.Wait()
+		if looks.Load() != 1 || notes.Load() != 0 {
+			t.Errorf("%d looks and %d notes for eight strangers who ask at once", looks.Load(), notes.Load())
+		}
+		if found := r.checks(t.Context(), true); found[0].Note != "something waits" {
+			t.Errorf("%+v", found)
 		}
 	})
 }

@@ -266,7 +266,11 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 	metrics := &registered{to: s.a.registry}
 	defer metrics.remove()
 	sub, lanes, fetches, requests, err := s.make(l, file, at, ns, metrics)
-	if err != nil {
+	switch {
+	case err != nil && later: // no team's edit takes processes out of service
+		s.bar(at, fmt.Sprintf("it cannot be made as the file has it: %v; change that", err))
+		return nil
+	case err != nil:
 		return err
 	}
 	s.pauses.follow(ctx, at) // it may have been paused before this process began

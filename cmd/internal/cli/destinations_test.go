@@ -59,7 +59,7 @@ func TestDestinations(t *testing.T) {
 			OpenUntil: &at, OnHoldUntil: new(at.Add(time.Minute)), FailingSince: new(at.Add(-time.Hour))},
 		{Destination: "pagers", Teams: []string{"acme", "payments"}, Type: "pagerduty", State: "running", Breaker: "closed", Concurrency: 16},
 	}}
-	h, err := api.New(api.Config{Ready: func(context.Context) []api.Check { return nil }, Quarantine: noQuarantine{}, Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) { return nil, nil }, Destinations: p, Gatherer: prometheus.NewRegistry(),
+	h, err := api.New(api.Config{Ready: func(context.Context, bool) []api.Check { return nil }, Quarantine: noQuarantine{}, Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) { return nil, nil }, Destinations: p, Gatherer: prometheus.NewRegistry(),
 		Sources: func() []api.SourceItem { return nil }, Subscriptions: func(context.Context) []api.SubscriptionItem { return nil }})
 	if err != nil {
 		t.Fatal(err)

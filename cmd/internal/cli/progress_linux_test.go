@@ -84,7 +84,7 @@ func TestReplayWatchDrawsABar(t *testing.T) {
 
 // inProcess returns a client of what cfg answers, with what every process has.
 func inProcess(cfg api.Config) (*api.Client, error) {
-	cfg.Ready = func(context.Context) []api.Check { return nil }
+	cfg.Ready = func(context.Context, bool) []api.Check { return nil }
 	cfg.Attention = func(context.Context, api.AttentionFilter) (*api.Attention, error) { return nil, nil }
 	cfg.Sources = func() []api.SourceItem { return nil }
 	cfg.Subscriptions = func(context.Context) []api.SubscriptionItem { return nil }

@@ -26,12 +26,13 @@ type Taking struct {
 //
 // These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake, agents (but for its
 // secrets), alerts and telemetry; of a
-// source its topic and topics, and a body that the process has no room for; of a subscription its postgres, and all of one that names a source
-// which is not shared with it.
+// source its topic and topics, and a body that the process has no room for; of a destination long where the process does not listen for results;
+// of a subscription its postgres, and all of one that names a source which is not shared with it, or names what is new and waits.
 func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
-	k := &taking{running: c, taken: read.copied(), uses: (&Options{Roles: t.Roles}).uses}
+	k := &taking{running: c, read: read, taken: read.copied(), uses: (&Options{Roles: t.Roles}).uses}
 	k.taken.ours, k.taken.chosen, k.taken.oneLedger = c.ours, c.chosen, c.oneLedger
 	k.sections()
+	k.long()
 	for _, team := range keys(k.taken.Teams) {
 		for _, name := range keys(k.taken.Teams[team].Sources) {
 			k.source(team, name, t)
@@ -43,7 +44,7 @@ func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
 			}
 		}
 	}
-	k.withoutSources()
+	k.withoutWhatIsLeft()
 	k.taken.uses = sync.OnceValue(k.taken.allUses)
 	slices.SortFunc(k.waits, func(a, b Waiting) int { return strings.Compare(a.Path, b.Path) })
 	return k.taken, slices.Compact(k.waits)
@@ -51,10 +52,11 @@ func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
 
 // taking is one call of Take.
 type taking struct {
-	running, taken *Config
-	uses           func(path string) bool
-	waits          []Waiting
-	left           []string // sources that are new and do not fit, as TEAM/SOURCE
+	running, read, taken *Config
+	uses                 func(path string) bool
+	waits                []Waiting
+	left                 []string           // sources that are new and do not fit, as TEAM/SOURCE
+	leftTo               []NamedDestination // destinations that are new and need what the process does not listen on
 }
 
 // sections keeps those of the main file that are read at the start alone.
@@ -85,6 +87,37 @@ func (k *taking) sections() {
 		other[i].value.Set(m.value)
 		k.taken.Agents.Secrets = secrets
 		k.keep("", m.name, paths...)
+	}
+}
+
+// long keeps what needs the URL for a result, where the process has none before its next start: a destination that is there has the key as it was,
+// and a new one is left out, since it would take an answer of 202 for the end.
+func (k *taking) long() {
+	if k.taken.Listen.Agents != "" && k.taken.Agents.PublicURL != "" {
+		return
+	}
+	for _, d := range k.read.AllDestinations() {
+		if d.Long == nil {
+			continue
+		}
+		of, had := k.taken.Destinations, k.running.Destinations
+		if d.Team != "" {
+			of, had = k.taken.Teams[d.Team].Destinations, nil
+			if before := k.running.Teams[d.Team]; before != nil {
+				had = before.Destinations
+			}
+		}
+		before := had[d.Name]
+		if before == nil {
+			delete(of, d.Name)
+			k.leftTo = append(k.leftTo, d)
+			k.keep(d.Team, d.Path())
+			continue
+		}
+		own := *d.Destination
+		own.Long = before.Long
+		of[d.Name] = &own
+		k.keep(d.Team, d.Path()+".long")
 	}
 }
 
@@ -164,13 +197,10 @@ func (k *taking) barred(team, name string, before *Subscription) {
 	k.keep(team, path)
 }
 
-// withoutSources leaves out the subscriptions that read a source which is left out, or keeps them as they were.
-func (k *taking) withoutSources() {
+// withoutWhatIsLeft leaves out the subscriptions that read a source or call a destination which is left out, or keeps them as they were.
+func (k *taking) withoutWhatIsLeft() {
 	for _, s := range k.taken.subscriptions() {
-		if !slices.ContainsFunc(s.Sources, func(text string) bool {
-			of, source := named(s.team, text)
-			return slices.Contains(k.left, of+"/"+source)
-		}) {
+		if !k.namesWhatIsLeft(s) {
 			continue
 		}
 		delete(k.taken.Teams[s.team].Subscriptions, s.name)
@@ -179,6 +209,16 @@ func (k *taking) withoutSources() {
 		}
 		k.keep(s.team, s.path())
 	}
+}
+
+func (k *taking) namesWhatIsLeft(s namedSubscription) bool {
+	return slices.ContainsFunc(s.Sources, func(text string) bool {
+		of, source := named(s.team, text)
+		return slices.Contains(k.left, of+"/"+source)
+	}) || slices.ContainsFunc(s.Actions, func(a Action) bool {
+		to, ok := k.read.Destination(s.team, a.To)
+		return ok && slices.Contains(k.leftTo, to)
+	})
 }
 
 // keep notes that the value at a path, or what differs below it, waits. What is known of the path is that of the running configuration again.
@@ -194,13 +234,14 @@ func (k *taking) keep(team, path string, differ ...string) {
 	k.taken.graft(k.running, path)
 }
 
-// copied returns a copy of which sources and subscriptions of teams can be replaced, and what is known of paths.
+// copied returns a copy of which destinations, and sources and subscriptions of teams, can be replaced, and what is known of paths.
 func (c *Config) copied() *Config {
 	other := *c
+	other.Destinations = maps.Clone(c.Destinations)
 	other.Teams = make(map[string]*Team, len(c.Teams))
 	for name, t := range c.Teams {
 		team := *t
-		team.Sources, team.Subscriptions = maps.Clone(t.Sources), maps.Clone(t.Subscriptions)
+		team.Sources, team.Destinations, team.Subscriptions = maps.Clone(t.Sources), maps.Clone(t.Destinations), maps.Clone(t.Subscriptions)
 		other.Teams[name] = &team
 	}
 	other.places, other.unresolved, other.references, other.literal, other.barred = maps.Clone(c.places), maps.Clone(c.unresolved), maps.Clone(c.references), maps.Clone(c.literal), maps.Clone(c.barred)

@@ -104,6 +104,56 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// TestTakeLong: a process that does not listen for results takes no destination that reports them later; what names a new one stays as it was.
+func TestTakeLong(t *testing.T) {
+	t.Parallel()
+	load := func(edits ...string) *Config {
+		t.Helper()
+		c, problems := load(strings.NewReplacer(edits...).Replace(longText), nil, nil, Options{Roles: ServeRoles(), Run: true})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return c
+	}
+	long := []string{"{type: http, url: https://a.example.com}", "{type: http, url: https://a.example.com, long: {deadline: 1h}}", "jobs: {type: http, url: https://b.example.com, teams", "late: {type: http, url: https://c.example.com, long: {deadline: 1h}, teams: [alpha]}\n  jobs: {type: http, url: https://b.example.com, teams",
+		"{name: a, to: jobs}", "{name: a, to: jobs}, {name: b, to: late}", "types: [x.*]", "types: [y.*]"}
+	listens := []string{"version: 1", "version: 1\nagents: {secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz], public_url: \"https://one.example.com\"}\nlisten: {agents: \"127.0.0.1:9092\"}"}
+	running, read := load(), load(append(long, listens...)...)
+	taken, waits := running.Take(read, Taking{Roles: ServeRoles()})
+	var got []string
+	for _, w := range waits {
+		got = append(got, w.Path)
+	}
+	if d := cmp.Diff([]string{"agents.public_url", "destinations.late", "listen.agents", "teams.alpha.destinations.log.long", "teams.alpha.subscriptions.both"}, got); d != "" {
+		t.Error(d)
+	}
+	for _, d := range taken.AllDestinations() {
+		if d.Long != nil {
+			t.Errorf("%s is taken with long", d.FullName())
+		}
+	}
+	if alpha := taken.Teams["alpha"]; len(alpha.Subscriptions["both"].Actions) != 1 || alpha.Subscriptions["one"].Types[0] != "y.*" || read.Destinations["late"] == nil || read.Teams["alpha"].Destinations["log"].Long == nil {
+		t.Error("not what was read but for what waits, or what was read has changed")
+	}
+	if taken, waits := load(listens...).Take(read, Taking{Roles: ServeRoles()}); len(waits) != 0 || taken.Destinations["late"].Long == nil {
+		t.Errorf("a process that listens keeps back %v", waits)
+	}
+}
+
+const longText = `version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: "postgres://u:p@127.0.0.1/x"}
+destinations:
+  jobs: {type: http, url: https://b.example.com, teams: ["*"]}
+teams:
+  alpha:
+    sources: {github: {preset: github, secrets: [one]}}
+    destinations: {log: {type: http, url: https://a.example.com}}
+    subscriptions:
+      one: {sources: [github], types: [x.*], actions: [{name: a, to: log}]}
+      both: {sources: [github], actions: [{name: a, to: jobs}]}
+`
+
 // cut returns the texts that have no such part.
 func cut(list []string, part string) (rest []string) {
 	for _, s := range list {

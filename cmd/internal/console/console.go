@@ -36,13 +36,13 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Config is what the pages are made from. All of it but Login and Logger is required.
 type Config struct {
-	API      *api.Client                           // of [api.InProcess]: a page asks as the person does who looks at it
-	Ready    func(ctx context.Context) []api.Check // what must work before the process is ready
-	Stream   bool                                  // the process has the stream role; without it, pages of the ledger say whom to ask
-	Gatherer prometheus.Gatherer                   // of what the pages count
-	Roles    []config.Role                         // what the process does; may be nil
-	Login    *Login                                // nil: nobody has to log in, and whoever looks may see and do everything
-	Logger   *slog.Logger                          // nil logs nothing
+	API      *api.Client                                       // of [api.InProcess]: a page asks as the person does who looks at it
+	Ready    func(ctx context.Context, notes bool) []api.Check // what must work before the process is ready, and with notes what waits
+	Stream   bool                                              // the process has the stream role; without it, pages of the ledger say whom to ask
+	Gatherer prometheus.Gatherer                               // of what the pages count
+	Roles    []config.Role                                     // what the process does; may be nil
+	Login    *Login                                            // nil: nobody has to log in, and whoever looks may see and do everything
+	Logger   *slog.Logger                                      // nil logs nothing
 }
 
 // Console answers for the pages. It is safe for concurrent use.

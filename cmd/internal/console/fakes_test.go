@@ -429,7 +429,7 @@ func (f *fake) config() api.Config {
 	return api.Config{
 		Inbox: f, Entities: f, DeadLetters: f, Destinations: destinations{f}, Steering: steering{f}, Stops: stops{f: f}, Replays: replays{f: f}, Approvals: f, Audit: changes{f: f}, Drift: func() *api.Drift { return &f.drift }, SourceTests: f, Quarantine: f, Gatherer: prometheus.NewRegistry(),
 		Budgets: func(context.Context, bool) ([]api.BudgetItem, error) { return f.usedUp, f.unknown },
-		Ready:   func(context.Context) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
+		Ready:   func(context.Context, bool) []api.Check { return f.checks }, Sources: func() []api.SourceItem { return f.sources },
 		Subscriptions: func(context.Context) []api.SubscriptionItem { return f.subs },
 		Attention: func(context.Context, api.AttentionFilter) (*api.Attention, error) {
 			if f.err != nil {

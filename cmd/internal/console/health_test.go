@@ -59,7 +59,7 @@ func TestOverviewOfATeam(t *testing.T) {
 func TestAPanicOfACheckEndsNoProcess(t *testing.T) {
 	t.Parallel()
 	cfg := newFake().config()
-	cfg.Ready = func(context.Context) []api.Check { panic("a check of fault") }
+	cfg.Ready = func(context.Context, bool) []api.Check { panic("a check of fault") }
 	c := pagesOf(t, cfg)
 	for _, path := range []string{"/console/", "/console/health"} {
 		s := get(t, c, path)

@@ -117,7 +117,7 @@ func (c *Console) checks(ctx context.Context) (list []api.Check, err error) {
 			list, err = nil, schemas.Errorf(schemas.Internal, "", "an error in this process: its log says where")
 		}
 	}()
-	return c.Ready(ctx), nil
+	return c.Ready(ctx, true), nil
 }
 
 func items[T any](page api.Page[T], err error) ([]T, error) { return page.Items, err }
