@@ -244,6 +244,7 @@ func readSpans(ctx context.Context, topic string, spans map[int32]span, opts []k
 	client, err := kgo.NewClient(append(slices.Clone(opts),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}),
 		kgo.KeepControlRecords(), // a partition may end with one, and the loop waits until it has come to the end
+		kgo.FetchMaxBytes(8<<20), // beside lanes and intake; a larger record still comes, alone
 	)...)
 	if err != nil {
 		return schemas.Errorf(schemas.Invalid, op, "%w", err)

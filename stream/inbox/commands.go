@@ -86,7 +86,7 @@ func (b *Inbox) FindAction(ctx context.Context, id schemas.ActionID) (ref Action
 }
 
 // The two ways to find an action: by one probe of actions_w*_id per window, and among the dead letters that never had an attempt, whose rows
-// have no id.
+// have no id. The second goes over all of these: it is asked as lists are, so that who asks for what is not there holds up no probe.
 const (
 	actionByID = `-- actionByID
 SELECT fence, lane_seq, status FROM {actions} a WHERE action_id = $1 LIMIT 1`
@@ -99,12 +99,15 @@ SELECT a.fence, a.lane_seq, a.status FROM {actions} a JOIN fences f ON f.id = a.
 
 // findAction finds the row of an action among those of some teams, or of all where teams is nil. It returns the zero ActionRef if there is none.
 func (b *Inbox) findAction(ctx context.Context, teams []string, hash [16]byte) (ref ActionRef, err error) {
-	for _, sql := range []string{actionByID, actionOfDead} {
+	for _, way := range []struct {
+		sql  string
+		pool pool
+	}{{actionByID, b.look}, {actionOfDead, b.slow}} {
 		err = b.inTeams(ctx, teams, func(of scope) error {
 			if ref != (ActionRef{}) {
 				return nil
 			}
-			err := b.look.QueryRow(ctx, of.sql(sql), hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
+			err := way.pool.QueryRow(ctx, of.sql(way.sql), hash).Scan(&ref.Fence, &ref.LaneSeq, &ref.Status)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -190,6 +191,14 @@ func TestQuestionsHoldUpNobodyElse(t *testing.T) {
 	}{
 		{"all lists", func() error { return take(f.l.read) }},
 		{"what a command is about", func() (err error) { dead, err = TestInbox.FindDeadLetter(ctx, f.l, actionID("a-1")); return err }},
+		{"what may be among all dead letters", func() error { // waits for a list to end, and not with what is asked by key
+			short, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			if _, err := TestInbox.FindDeadLetter(short, f.l, actionID("z-1")); schemas.KindOf(err) != schemas.Unavailable {
+				return fmt.Errorf("it was looked for beside the lists: %w", err)
+			}
+			return nil
+		}},
 		{"a command", func() (err error) {
 			command, err = TestInbox.AskAction(ctx, f.l, dead.ID, Replay, CommandDetail{}, "jo", "mended")
 			return err

@@ -64,7 +64,7 @@ func Find(ctx context.Context, q Delivered, more func() bool, opts ...kgo.Opt) (
 	const op = "look for a delivery in the log"
 	// What was aborted is read too: the ledger does not know it, and a transaction that stays open holds nothing up. Control records
 	// count as places, or the last of them would be waited for.
-	cl, err := kgo.NewClient(append(slices.Clone(opts), kgo.KeepControlRecords())...)
+	cl, err := kgo.NewClient(append(slices.Clone(opts), kgo.KeepControlRecords(), kgo.FetchMaxBytes(fetchBytes))...)
 	if err != nil {
 		return s, schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -67,6 +68,18 @@ type App struct {
 	waiting   waitingKeys
 	telemetry telemetry
 	unfit     unfitTopics
+	searches  *semaphore.Weighted // of the log, for operators
+}
+
+// searchesAtOnce is how many questions may read the log at once: each has a client of its own, beside the lanes of all teams.
+const searchesAtOnce = 4
+
+// search waits for a turn to read the log for an answer, and returns what ends it.
+func (a *App) search(ctx context.Context) (end func(), err error) {
+	if a.searches.Acquire(ctx, 1) != nil {
+		return nil, schemas.Errorf(schemas.Unavailable, "", "%d other searches of the log are under way: try again in a moment", searchesAtOnce)
+	}
+	return func() { a.searches.Release(1) }, nil
 }
 
 // New makes a process with the parts that its roles need: it compiles sources and destinations. Nothing listens, runs or connects yet.
@@ -78,7 +91,7 @@ func New(cfg Config) (*App, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg.Drain = cmp.Or(cfg.Drain, 25*time.Second)
-	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness()}
+	a := &App{cfg: cfg, log: cfg.Logger, registry: prometheus.NewRegistry(), ready: newReadiness(), searches: semaphore.NewWeighted(searchesAtOnce)}
 	a.pulse = &pulse{take: a.takeLocks, log: a.log, after: stillAfter}
 	a.current.Store(cfg.File)
 	a.agentKeys = callback.NewKeys(cfg.File.Agents.Secrets)

@@ -59,6 +59,11 @@ func (i *inboxAPI) delivered(ctx context.Context, box *inbox.Inbox, f api.InboxF
 	if len(q.Topics) == 0 {
 		return page, nil
 	}
+	done, err := i.s.a.search(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer done()
 	end := time.Now().Add(searchTime)
 	found, err := reader.Find(ctx, q, func() bool { return time.Now().Before(end) }, i.s.a.readingAs(config.RoleStream)...)
 	if err != nil {

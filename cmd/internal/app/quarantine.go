@@ -43,6 +43,11 @@ func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter)
 	if err != nil {
 		return page, err
 	}
+	end, err := q.a.search(ctx)
+	if err != nil {
+		return page, err
+	}
+	defer end()
 	var lists [][]api.QuarantineItem
 	for _, s := range k.sources {
 		if (f.Team != "" && f.Team != s.Team) || (f.Source != "" && f.Source != "/"+s.Team+"/"+s.Name) {
