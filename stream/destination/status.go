@@ -58,12 +58,11 @@ func (u *User) Blocked() bool {
 
 // outOfTokens reports whether there is no token and each takes longer than a second.
 func (d *Destination) outOfTokens() bool {
-	r := d.policy.Rate
-	if r.OnLimit != Queue || r.perSecond() >= 1 {
-		return false
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if r := d.policy.Rate; r.OnLimit != Queue || r.perSecond() >= 1 {
+		return false
+	}
 	now := time.Now()
 	d.pour(now)
 	return !d.rate.has() || d.without(now)

@@ -26,6 +26,7 @@ type entry struct {
 	to          *target            // of its attempt under way: what its destination was when that began
 	permit      destination.Permit // of its attempt under way, from its destination
 	rateUsedUp  bool               // the destination's rate is used up: no attempt
+	unmade      int                // how many recorded attempts ended before the destination was called
 	called      bool               // the destination was called, or is about to be, since the entry has its slot
 	lastClass   sink.Class         // of the last attempt that was seen to end
 	inARow      int                // how many attempts ended with it

@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -173,6 +175,81 @@ func TestGuardWaits(t *testing.T) {
 			t.Errorf("%d attempts, %s", a.Attempts, a.Status)
 		}
 		same(t, "told", slices.Sorted(slices.Values(d.told)), []string{"a#1 ", "a#2 ", "b#3 "})
+	})
+}
+
+// An action that waits for its guards is asked about again and again: a fetch that fails uses up none of its attempts meanwhile, and a rate that is
+// used up does not drop it. A document that is gone ends it.
+func TestNothingButItsGuardsEndsWhatWaits(t *testing.T) {
+	for name, tt := range map[string]struct {
+		fetch  func(context.Context, *schemas.Event) (*schemas.Event, sink.Outcome, error)
+		status ledger.Status
+	}{
+		"the source is away":   {fails(sink.ClassBusy, sink.Outcome{Code: 503}), ledger.WaitingApproval},
+		"the document is gone": {fails(sink.ClassRejected, sink.Outcome{Code: 404}), ledger.Dead},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, x := &desk{}, &enricher{}
+			d.say("a", waitsForApproval, nil)
+			whole := func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
+				return full(e, "whole"), sink.Outcome{}, nil
+			}
+			x.do = whole
+			in(t, guardedBy(d, func(c *Config) { c.Enrich = x }), func(t *testing.T, r *rig) {
+				r.add("a")
+				synctest.Wait()
+				x.do = tt.fetch
+				time.Sleep(24 * time.Hour)
+				synctest.Wait()
+				same(t, "status", r.mem.status(r.claim, 1), tt.status)
+				if tt.status == ledger.Dead {
+					return
+				}
+				same(t, "recorded", len(r.mem.resultsOf(1)), 1)
+				x.do = whole
+				d.say("a", policy.Verdict{}, nil)
+				r.AskAgain(ledger.WaitingApproval)
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				same(t, "attempt", r.sink.calls[0].Attempt, 1)
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		d := &desk{}
+		d.say("a", waitsForApproval, nil)
+		to := newShared(t, destination.Policy{Concurrency: 1, Rate: destination.Rate{Limit: 1, Per: 24 * time.Hour, Burst: 1, OnLimit: destination.Drop}})
+		r := setup(t, guardedBy(d, sharing(to, &script{})))
+		defer r.stop()
+		r.begin(t)
+		r.add("a")
+		synctest.Wait()
+		r.add("b")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		same(t, "statuses", r.statuses(1, 2), []string{"waiting_approval", "done"})
+	})
+}
+
+// TestGuardsKnowWhatWasNotMade: an attempt that ended before the destination was called is recorded, and guards know of it.
+func TestGuardsKnowWhatWasNotMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var seen []string
+		g := guardFunc{before: func(_ context.Context, a sink.Action) (policy.Verdict, error) {
+			seen = append(seen, fmt.Sprintf("%s %d", a.Event.ID, a.Attempt-a.Unmade))
+			return policy.Verdict{}, nil
+		}}
+		to := newShared(t, destination.Policy{Concurrency: 1, Rate: destination.Rate{Limit: 1, Per: time.Second, Burst: 1, OnLimit: destination.Error}})
+		r := setup(t, guardedBy(g, sharing(to, &script{})))
+		defer r.stop()
+		r.begin(t)
+		r.add("a", "b")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		same(t, "seen", seen, []string{"a#1 1", "b#2 1"})
+		if n := r.sink.calls[1].Attempt; n < 2 {
+			t.Errorf("attempt %d: the rate was not used up", n)
+		}
 	})
 }
 

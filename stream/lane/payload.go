@@ -87,8 +87,8 @@ type Enricher interface {
 	Enrich(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error)
 }
 
-// enrich completes a head's event and makes the attempt. If the event cannot be completed, that is a failed attempt. The
-// destination was not called, so it is judged as that of an idempotent sink.
+// enrich completes a head's event and makes the attempt. If the event cannot be completed, that is a failed attempt; of a head that waits for its
+// guards, which are asked again and again, only if it never can be.
 func (w *workers) enrich(e *entry, d *sinkQueue, event *schemas.Event) {
 	p, began := e.lane.partition, time.Now()
 	full, out, err := w.enriched(p.ctx, event)
@@ -98,8 +98,10 @@ func (w *workers) enrich(e *entry, d *sinkQueue, event *schemas.Event) {
 		w.s.abandon(e, d)
 	case later:
 		w.s.postpone(e, d, notYet.Wait)
+	case err != nil && e.Status.Waits() && sink.ClassOf(err).Retried():
+		w.retryLoad(e, d, err)
 	case err != nil:
-		w.finish(e, d, w.endAttempt(e, d, sink.Idempotent, began, out, sink.ClassOf(err), err), nil)
+		w.endUnmade(e, d, began, out, err, sink.ClassOf(err))
 	case full == event:
 		w.act(e, d, event)
 	default:

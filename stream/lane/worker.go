@@ -77,6 +77,8 @@ func (w *workers) run(e *entry, d *sinkQueue) {
 	case err != nil:
 		w.retryLoad(e, d, err)
 	case w.endIfOvertaken(e, d, event):
+	case e.rateUsedUp && e.Status.Waits(): // nothing but what it waits for ends it
+		w.s.postpone(e, d, guardWait)
 	case e.rateUsedUp:
 		w.endRateLimited(e, d)
 	case w.cfg.Enrich != nil:
@@ -136,7 +138,7 @@ func (w *workers) putOff(e *entry, d *sinkQueue) bool {
 func (w *workers) actionOf(e *entry, event *schemas.Event) sink.Action {
 	a := sink.Action{
 		ID: e.ID, Name: e.Name, Subscription: w.cfg.Subscription, Destination: e.Destination,
-		Attempt: e.Attempts + 1, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
+		Attempt: e.Attempts + 1, Unmade: e.unmade, Epoch: e.lane.partition.claim.Epoch, Late: e.Late, Reason: string(e.Reason), Event: event,
 		FirstAt: e.FirstAt, Doubt: !e.DoubtEnd.IsZero(), DoubtEnd: e.DoubtEnd,
 	}
 	if e.Replay != nil {
@@ -257,7 +259,13 @@ func (w *workers) endRateLimited(e *entry, d *sinkQueue) {
 		w.finish(e, d, res, nil)
 		return
 	}
-	w.finish(e, d, w.endAttempt(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassThrottled, errRateUsedUp), nil)
+	w.endUnmade(e, d, time.Now(), sink.Outcome{}, errRateUsedUp, sink.ClassThrottled)
+}
+
+// endUnmade records a failed attempt of which the destination has heard nothing: it is judged as that of an idempotent sink.
+func (w *workers) endUnmade(e *entry, d *sinkQueue, began time.Time, out sink.Outcome, err error, class sink.Class) {
+	e.unmade++
+	w.finish(e, d, w.endAttempt(e, d, sink.Idempotent, began, out, class, err), nil)
 }
 
 // laterOf returns the URL and token with which the destination may report the attempt's result later; nil if it may not.

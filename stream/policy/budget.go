@@ -174,7 +174,7 @@ func (g *Budgets) asks(list []ask, budgets []Allowance, a sink.Action) []ask {
 	}
 	for i := range budgets {
 		b := &budgets[i]
-		if b.Runs.Limit > 0 && a.Attempt == 1 {
+		if b.Runs.Limit > 0 && a.Attempt-a.Unmade == 1 {
 			l, known := g.limit(b, "runs", b.Runs, a)
 			list = append(list, ask{reserved{limit: l, n: 1}, b, "runs", known})
 		}

@@ -73,6 +73,11 @@ func TestBudgetOfRuns(t *testing.T) {
 		if v := before(t, g, retry); v.Status != "" {
 			t.Errorf("a retry is no run: %+v", v)
 		}
+		unmade := action(5, "1")
+		unmade.Attempt, unmade.Unmade = 3, 2
+		if v := before(t, g, unmade); v.Status != ledger.WaitingBudget {
+			t.Errorf("the first attempt that is made is a run: %+v", v)
+		}
 		time.Sleep(time.Hour)
 		if v := before(t, g, action(4, "1")); v.Status != "" {
 			t.Errorf("in the next window: %+v", v)

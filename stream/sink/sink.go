@@ -110,6 +110,7 @@ type Action struct {
 	Subscription string // "<team>.<subscription>"
 	Destination  string // its full name: "<team>/<destination>", or "<destination>" where teams share it
 	Attempt      int    // 1 for the first
+	Unmade       int    // how many attempts of the ones before did not reach the destination, since the partition was claimed
 	// FirstAt is when the first attempt that is recorded began; zero if this is the first, or it is not known.
 	FirstAt time.Time
 	// Doubt says that there may have been an attempt that is not recorded: an owner ended without releasing its claim while this was

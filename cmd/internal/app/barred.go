@@ -131,6 +131,7 @@ func (s *streams) mayRun(at nameInTeam) bool {
 // holds mu.
 func (s *streams) ended(at nameInTeam) {
 	delete(s.stops, at)
+	s.pauses.wake() // for the gauge
 	name := at.team + "." + at.name
 	switch _, barred := s.bars[at]; {
 	case !s.a.file().Runs(at.team, at.name):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -164,6 +165,7 @@ func TestReloadOfWhatRuns(t *testing.T) {
 		defer s.mu.Unlock()
 		return s.subs[at("triage")] == nil && s.stops[at("triage")] == nil
 	})
+	until("its gauge is gone", func() bool { return testutil.CollectAndCount(p.app.stream.pauses.paused) == 3 })
 	calls := len(next.seen())
 	p.accepted("orders", "orders-secret", order("q", 1))
 	_, d := issue(7, 1)

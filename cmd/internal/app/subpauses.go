@@ -23,6 +23,7 @@ type subscriptionPauses struct {
 	syncing sync.Mutex // one at a time: an older answer would undo a newer one
 	mu      sync.Mutex
 	states  map[string]ledger.SubscriptionState // by "<team>.<subscription>"
+	shown   map[string]bool                     // by the gauge; only sync uses it
 }
 
 func newSubscriptionPauses(s *streams) (*subscriptionPauses, error) {
@@ -90,8 +91,18 @@ func (p *subscriptionPauses) sync(ctx context.Context) error {
 	before := p.states
 	p.states = states
 	p.mu.Unlock()
+	shown := p.shown
+	p.shown = map[string]bool{}
+	defer func() {
+		for name := range shown {
+			if !p.shown[name] { // it was taken out
+				p.paused.DeleteLabelValues(name)
+			}
+		}
+	}()
 	for at := range p.s.topicsOf() {
 		name := at.team + "." + at.name
+		p.shown[name] = true
 		was, _ := ledger.PauseOfSubscription(before, name)
 		is, by := ledger.PauseOfSubscription(states, name)
 		p.show(name, by, was, is)
