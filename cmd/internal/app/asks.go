@@ -20,6 +20,7 @@ const (
 	questionHeld    = time.Minute      // after which another process tries, if this one is killed meanwhile
 	questionTurn    = 2 * time.Second  // how long one waits for its turn at the destination
 	questionLater   = 10 * time.Second // until a destination is asked again that takes no calls now
+	questionAway    = 20 * time.Second // until one is asked again that takes none until somebody resumes it, or its breaker closes
 	questionMost    = 5 * time.Minute  // between tries
 )
 
@@ -102,6 +103,10 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 	case s.pauses.of(nameInTeam{a.Team, a.Subscription}).Paused != nil:
 		return ledger.Telling{NotMade: true, Error: "its subscription is paused", Again: questionLater}
 	}
+	switch made.Shared.Status().State { // no turn is waited for, in which the questions of others would wait
+	case destination.StatePaused, destination.StateOnHold, destination.StateOpen:
+		return ledger.Telling{NotMade: true, Error: takesNone(d.FullName()), Again: questionAway}
+	}
 	act, err := alerts.NewQuestion(a, s.a.consoleURL()).Do(d.FullName(), d.Type)
 	if err != nil {
 		return ledger.Telling{Error: err.Error()}
@@ -138,7 +143,7 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 		cancel()
 	}
 	if answer != destination.Go {
-		return ledger.Telling{NotMade: true, Error: "it takes no calls now: `forebay destinations get " + d.FullName() + "` says why", Again: questionLater}
+		return ledger.Telling{NotMade: true, Error: takesNone(d.FullName()), Again: questionLater}
 	}
 	attempt, cancel := context.WithTimeout(ctx, min(made.Timeout, questionTimeout))
 	defer cancel()
@@ -158,6 +163,10 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 		how.Again = max(min(time.Second<<min(a.TellTries, 10), questionMost), made.Settle, min(out.RetryAfter, time.Hour))
 	}
 	return how
+}
+
+func takesNone(name string) string {
+	return "it takes no calls now: `forebay destinations get " + name + "` says why"
 }
 
 // consoleURL is where the console is.

@@ -551,7 +551,7 @@ var shapes = map[reflect.Type]*shape{
 	reflect.TypeFor[Approval](): {shown: true, doc: "A person's word, given with `forebay approvals approve`.", fields: []field{
 		{name: "roles", doc: "Whose word counts, beside that of admins.", computed: "approver", values: access.RolesWith(access.Approve)},
 		{name: "expires", doc: "After how long without an answer the action is denied, 1m to 30d.", def: "24h"},
-		{name: "four_eyes", doc: "Two persons must approve, and none of them may have had the action run again.", def: "false"},
+		{name: "four_eyes", doc: "Two persons must approve, and none of them may have had the action run again. They are told apart by name: give each person one, a token or a sign-in.", def: "false"},
 		{name: "ask", doc: "Destination of the team, or a shared one, of type " + strings.Join(receiverTypes, ", ") + ", that is told of each question once: by its params, and in the place of those that it leaves out by what its type says of one. It gets an event of type forebay.approval.asked, whose body has approval, team, subscription, action, destination, entity, version, why, sends, roles, four_eyes, expires_at, state, by, reason, url (of the console, by operator.public_url), command, summary and text. Once it is answered, has expired or is void, that is told, too: PagerDuty's incident is resolved, Slack's message changed, and http gets an event of type forebay.approval.ended for the same entity, with the same params: a body made by template takes text, or looks at state.", computed: "none: forebay attention and the console have it"},
 	}},
 }
