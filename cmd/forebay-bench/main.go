@@ -20,7 +20,7 @@ type command struct {
 	Scenario    []string      `arg:"" help:"Scenarios, in order: ${scenarios}."`
 	Output      string        `short:"o" enum:"table,json" default:"table" help:"table or json."`
 	Postgres    string        `env:"FOREBAY_BENCH_POSTGRES" help:"URL of a server to use; default: one is started, with its data under TMPDIR, for fanout and hol in memory."`
-	Kafka       []string      `env:"FOREBAY_BENCH_KAFKA" help:"Bootstrap addresses; default: an Apache Kafka is started for e2e, fanout, hol and intake, the embedded broker for consoles and scale."`
+	Kafka       []string      `env:"FOREBAY_BENCH_KAFKA" help:"Bootstrap addresses; default: an Apache Kafka is started where a scenario needs one."`
 	KafkaScript string        `default:"deploy/kafka/kafka.sh" help:"The script that starts Apache Kafka."`
 	Round       time.Duration `default:"6s" help:"Length of one measurement."`
 	Rounds      int           `default:"5" help:"Measurements of each side, taken in turns."`

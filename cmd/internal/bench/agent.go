@@ -23,6 +23,9 @@ const (
 	agentFirst = "/first" // 500 for ever to entity 0, 200 to the others
 	agentHang  = "/hang"  // never answered
 	agentFail  = "/fail"  // 500 for ever
+	agentHold  = "/hold"  // 200 once those that wait may be answered
+	agentLet   = "/let"   // lets those that wait now be answered
+	agentOpen  = "/open"  // and all that come later, too
 	agentFan   = "/fan/"  // with a number behind it: 200, and what came has the number for its kind
 	agentCount = "/count" // how many deliveries have come to the first three and were answered 200, as text
 	agentTake  = "/take"  // an agentReport and receipts of what came since the last call
@@ -45,7 +48,7 @@ type agentReport struct {
 	Failed, Hanging int64
 }
 
-// agent is the destination of the scenarios e2e, fanout and hol.
+// agent is the destination of all scenarios with one.
 type agent struct {
 	mu       sync.Mutex
 	report   agentReport
@@ -53,6 +56,12 @@ type agent struct {
 	seen     map[uint64]bool
 	last     map[uint64]uint64 // the latest delivery of each entity
 	came     int
+	held     chan struct{} // closed when those that wait may be answered
+	open     bool          // nobody waits
+}
+
+func newAgent() *agent {
+	return &agent{seen: map[uint64]bool{}, last: map[uint64]uint64{}, held: make(chan struct{})}
 }
 
 // serveAgent runs an agent until standard input is closed. It prints its address first.
@@ -66,7 +75,7 @@ func serveAgent() error {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		l.Close()
 	}()
-	a := &agent{seen: map[uint64]bool{}, last: map[uint64]uint64{}}
+	a := newAgent()
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -87,6 +96,9 @@ func (a *agent) connection(conn net.Conn) {
 		if err != nil {
 			return // the caller has gone
 		}
+		if path == agentHold && !a.hold(conn, in) {
+			return
+		}
 		status, body := a.answer(path, delivery)
 		if status == 0 {
 			_, _ = io.Copy(io.Discard, in) // until the caller goes
@@ -102,6 +114,21 @@ func (a *agent) connection(conn net.Conn) {
 	}
 }
 
+// hold waits until those that wait may be answered, and reports whether the caller is still there.
+func (a *agent) hold(conn net.Conn, in *bufio.Reader) bool {
+	a.mu.Lock()
+	held, open := a.held, a.open
+	a.mu.Unlock()
+	if open {
+		return true
+	}
+	<-held
+	_ = conn.SetReadDeadline(time.Now().Add(time.Millisecond)) // a caller that has gone has closed its end
+	_, err := in.Peek(1)
+	_ = conn.SetReadDeadline(time.Time{})
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
 // answer returns the status to answer with, 0 for no answer at all, and the body.
 func (a *agent) answer(path string, delivery uint64) (status int, body []byte) {
 	a.mu.Lock()
@@ -111,6 +138,11 @@ func (a *agent) answer(path string, delivery uint64) (status int, body []byte) {
 		return 200, strconv.AppendInt(nil, int64(a.came), 10)
 	case agentTake:
 		return 200, a.take()
+	case agentLet, agentOpen:
+		a.open = path == agentOpen
+		close(a.held)
+		a.held = make(chan struct{})
+		return 200, nil
 	case agentHang:
 		a.report.Hanging++
 		return 0, nil

@@ -3,7 +3,6 @@ package bench
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -103,25 +102,4 @@ func bareCall(ctx context.Context, client *http.Client, agent string, r *kgo.Rec
 	}
 	defer resp.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
-}
-
-// waitDrained waits until n deliveries have reached the agent. It gives up if none does for two minutes.
-func (p *barePipeline) waitDrained(ctx context.Context, n int64) error {
-	const patience = 2 * time.Minute
-	var before int64
-	for deadline := time.Now().Add(patience); ; {
-		came, err := p.agent.came(ctx)
-		if err != nil || came == n {
-			return err
-		}
-		if came > before {
-			before, deadline = came, time.Now().Add(patience)
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("of %d deliveries %d came through the bare pipeline; none for %s", n, came, patience)
-		}
-		if err := waitUntil(ctx, time.Now().Add(20*time.Millisecond)); err != nil {
-			return err
-		}
-	}
 }

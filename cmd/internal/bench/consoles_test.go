@@ -8,19 +8,6 @@ import (
 	"time"
 )
 
-func TestConsolesScenario(t *testing.T) {
-	o := tiny(t)
-	r := newReport(o)
-	s := consoleSizes{entities: 100, warmUp: 500, body: 256, open: 2, every: 20 * time.Millisecond, lastLook: time.Minute}
-	if err := runConsoles(t.Context(), o, s, r); err != nil {
-		t.Fatal(err)
-	}
-	checkReport(t, r, `consoles/gate`, `consoles/cpu_forebay consoles/cpu_postgres consoles/wal consoles/without_cpu_forebay consoles/without_cpu_postgres consoles/without_wal`)
-	if x := r.Ratios[0]; x.Bar != consolesBar || x.AtMost || len(x.Rounds) != o.Rounds {
-		t.Errorf("%+v", x)
-	}
-}
-
 // Consoles that see nothing measure nothing.
 func TestConsolesThatSeeNothingFail(t *testing.T) {
 	t.Parallel()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 )
@@ -34,8 +32,6 @@ const (
 
 // forebayRoles are the processes of forebay.
 var forebayRoles = []string{"intake", "stream"}
-
-var trickleParts = []string{"intake", "stream", "broker", "postgres"}
 
 // e2eSizes are the scenario's dimensions.
 type e2eSizes struct {
@@ -79,23 +75,18 @@ const e2eGuarded = `    policy:
         actions: [{name: run, to: agent, when: "body.action != 'deleted' && event.type.startsWith('com.github.')"}]
 `
 
-func runE2EScenario(ctx context.Context, o Options, r *Report) error {
-	return runE2E(ctx, o, e2eScale, r)
-}
-
-func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
+func (sizes e2eSizes) run(ctx context.Context, o Options, r *Report) error {
 	pg, stop, err := o.servers(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	team := newTeamName("e2e")
-	w, err := o.startStack(ctx, pg, team, sizes.partitions, e2eConfig)
+	w, err := o.startStack(ctx, pg, "e2e", sizes.partitions, e2eConfig, forebayRoles...)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	bare, err := o.startBare(ctx, "bare."+team, int32(sizes.partitions))
+	bare, err := o.startBare(ctx, "bare."+w.team, int32(sizes.partitions))
 	if err != nil {
 		return err
 	}
@@ -106,22 +97,22 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 	}
 	defer spans.close()
 	telemetry := fmt.Sprintf("telemetry: {endpoint: %q, sample: %g}\n", spans.url, sizes.sample)
-	traced, err := o.startStack(ctx, pg, newTeamName("e2e-traced"), sizes.partitions, e2eConfig+telemetry)
+	traced, err := o.startStack(ctx, pg, "e2e-traced", sizes.partitions, e2eConfig+telemetry, forebayRoles...)
 	if err != nil {
 		return err
 	}
 	defer traced.close()
-	guarded, err := o.startStack(ctx, pg, newTeamName("e2e-guarded"), sizes.partitions, e2eGuarded)
+	guarded, err := o.startStack(ctx, pg, "e2e-guarded", sizes.partitions, e2eGuarded, forebayRoles...)
 	if err != nil {
 		return err
 	}
 	defer guarded.close()
 	mix := []share{{kind: 0, weight: 1, entities: sizes.entities}}
-	b := &e2eBench{Options: o, e2eSizes: sizes, w: w, ours: w.pipeline("ours", sizes.conns, mix), traced: traced.pipeline("traced", sizes.conns, mix),
+	b := &e2eBench{Options: o, e2eSizes: sizes, postgres: pg.meter, ours: w.pipeline("ours", sizes.conns, mix), traced: traced.pipeline("traced", sizes.conns, mix),
 		guarded: guarded.pipeline("guarded", sizes.conns, mix)}
 	b.bare = pipeline{
-		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, waitDrained: bare.waitDrained,
-		processes: map[string]int{"intake": bare.intake.PID(), "stream": bare.consumer.PID(), "agent": bare.agent.PID(), "broker": w.brokerPID},
+		name: "bare", senders: w.sendersTo(bare.intake.Addr, sizes.conns, mix), agent: bare.agent, waitDrained: bare.agent.waitCame,
+		processes: map[string]int{"intake": bare.intake.PID(), "stream": bare.consumer.PID(), "agent": bare.agent.PID(), "broker": w.processes["broker"]},
 	}
 	if err := b.measureFullLoad(ctx, r); err != nil {
 		return err
@@ -143,79 +134,51 @@ func runE2E(ctx context.Context, o Options, sizes e2eSizes, r *Report) error {
 	return nil
 }
 
-// newTeamName returns the name of a team that no run before has used.
-func newTeamName(what string) string {
-	return what + "-" + strconv.FormatInt(time.Now().UnixNano(), 36)
-}
-
 // e2eBench is one run of the scenario.
 type e2eBench struct {
 	Options
 	e2eSizes
-	w          *stack
+	postgres   meter
 	ours, bare pipeline
 	// As ours, in processes of their own: a tenth of the deliveries is traced; all guards are on.
 	traced, guarded pipeline
 }
 
-// measureFullLoad sends through all pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do. Every
-// second round goes backwards: what one leaves to Postgres (checkpoints, vacuum) falls on the next.
+// measureFullLoad sends through all pipelines in turns, as fast as deliveries reach the agent, and reports the rates at which they do.
 func (b *e2eBench) measureFullLoad(ctx context.Context, r *Report) error {
 	b.logf("e2e: warming up for %s and with %d deliveries", b.warmUp, b.warmEvents)
-	most := map[string]float64{}
+	sideOf := func(p *pipeline) *side {
+		return &side{name: p.name, run: func(ctx context.Context) (m measured, err error) {
+			err = b.atFullLoad(ctx, p, func(ctx context.Context, came *atomic.Int64) error { m, err = b.round(ctx, p, came); return err })
+			return m, err
+		}}
+	}
+	ours, bare, traced, guarded := sideOf(&b.ours), sideOf(&b.bare), sideOf(&b.traced), sideOf(&b.guarded)
 	for _, p := range []*pipeline{&b.ours, &b.bare, &b.traced, &b.guarded} {
 		if err := b.atFullLoad(ctx, p, b.waitWarm); err != nil {
 			return err
 		}
 	}
-	var ours, bare, traced, guarded e2eSide
-	sides := []struct {
-		p *pipeline
-		s *e2eSide
-	}{{&b.ours, &ours}, {&b.traced, &traced}, {&b.guarded, &guarded}, {&b.bare, &bare}}
-	for i := range b.Rounds {
-		for _, side := range sides {
-			err := b.atFullLoad(ctx, side.p, func(ctx context.Context, came *atomic.Int64) error { return b.round(ctx, side.p, came, side.s) })
-			if err != nil {
-				return err
-			}
-		}
-		slices.Reverse(sides)
-		for _, role := range forebayRoles {
-			most[role] = residentMiB(b.ours.processes[role], "VmHWM")
-		}
-		b.logf("e2e round %d: %.0f/s, traced %.0f/s, guarded %.0f/s, bare %.0f/s; intake %.0f MiB, stream %.0f MiB", i+1, ours.rates[i], traced.rates[i], guarded.rates[i], bare.rates[i], most["intake"], most["stream"])
+	if err := b.inTurns(ctx, turns{scenario: "e2e", back: true}, ours, traced, guarded, bare); err != nil {
+		return err
 	}
-	rate := median(ours.rates)
-	ratio := Ratio{Name: "e2e/rate", Unit: "deliveries/s to completed actions, and asked", Ours: rate, Theirs: e2eBar, Ratio: rate / e2eBar, Bar: 1}
-	for _, v := range ours.rates {
-		ratio.Rounds = append(ratio.Rounds, v/e2eBar)
-	}
-	r.Ratios = append(r.Ratios, ratio,
+	r.Ratios = append(r.Ratios,
+		against("e2e/rate", "deliveries/s to completed actions, and asked", e2eBar, ours.rates),
 		ratioOf("e2e/bare", "deliveries/s to the agent, and through a pipeline that promises nothing", bareBar, ours.rates, bare.rates),
 		ratioOf("e2e/traced", "deliveries/s to completed actions with a tenth of them traced, and without traces", tracedBar, traced.rates, ours.rates),
 		ratioOf("e2e/guarded", "deliveries/s to completed actions with all guards, and with none", guardedBar, guarded.rates, ours.rates))
 	for _, role := range forebayRoles {
-		r.Ratios = append(r.Ratios, atMost("e2e/memory_"+role, "MiB resident at most under full load, and allowed", most[role], loadMemory))
+		r.Ratios = append(r.Ratios, atMost("e2e/memory_"+role, "MiB resident at most under full load, and allowed", residentMiB(b.ours.processes[role], "VmHWM"), loadMemory))
 	}
-	ours.costs(r, "e2e/cpu_")
-	bare.costs(r, "e2e/cpu_bare_")
-	traced.costs(r, "e2e/cpu_traced_")
-	guarded.costs(r, "e2e/cpu_guarded_")
+	for _, of := range []struct {
+		prefix string
+		s      *side
+	}{{"", ours}, {"bare_", bare}, {"traced_", traced}, {"guarded_", guarded}} {
+		for _, part := range []string{"intake", "stream", "broker", "postgres", "load", "agent"} {
+			r.cost("e2e/cpu_"+of.prefix+part, "us", float64(of.s.parts[part].Microseconds()), of.s.events)
+		}
+	}
 	return nil
-}
-
-// e2eSide is all rounds of one pipeline at full load.
-type e2eSide struct {
-	rates  []float64
-	events int64
-	spent  map[string]time.Duration // processor time of each part
-}
-
-func (s *e2eSide) costs(r *Report, prefix string) {
-	for _, part := range []string{"intake", "stream", "broker", "postgres", "load", "agent"} {
-		r.cost(prefix+part, "us", float64(s.spent[part].Microseconds()), s.events)
-	}
 }
 
 // atFullLoad sends as fast as deliveries come to the agent while do runs, and waits until all of them have. The senders stop while
@@ -243,24 +206,25 @@ func (b *e2eBench) atFullLoad(ctx context.Context, p *pipeline, do func(ctx cont
 }
 
 // round measures one round, a moment after the load has begun.
-func (b *e2eBench) round(ctx context.Context, p *pipeline, came *atomic.Int64, s *e2eSide) error {
+func (b *e2eBench) round(ctx context.Context, p *pipeline, came *atomic.Int64) (m measured, err error) {
 	if err := waitUntil(ctx, time.Now().Add(min(time.Second, b.Round))); err != nil {
-		return err
+		return m, err
 	}
-	before, from, begin := b.spent(p), came.Load(), time.Now()
-	if err := waitUntil(ctx, begin.Add(b.Round)); err != nil {
-		return err
+	from := came.Load()
+	m, err = b.used(ctx, p, b.Round)
+	m.events = came.Load() - from
+	return m, err
+}
+
+// used is what the parts of a pipeline use in some time.
+func (b *e2eBench) used(ctx context.Context, p *pipeline, d time.Duration) (m measured, err error) {
+	before, begin := b.spent(p), time.Now()
+	err = waitUntil(ctx, begin.Add(d))
+	m.elapsed, m.parts = time.Since(begin), b.spent(p)
+	for part := range m.parts {
+		m.parts[part] -= before[part]
 	}
-	n, elapsed := came.Load()-from, time.Since(begin)
-	if s.spent == nil {
-		s.spent = map[string]time.Duration{}
-	}
-	for part, used := range b.spent(p) {
-		s.spent[part] += used - before[part]
-	}
-	s.events += n
-	s.rates = append(s.rates, float64(n)/elapsed.Seconds())
-	return nil
+	return m, err
 }
 
 // waitWarm waits for the warm-up's time, and until as many deliveries as it wants have reached the agent, but no longer than four times that.
@@ -279,7 +243,7 @@ func (b *e2eBench) waitWarm(ctx context.Context, came *atomic.Int64) error {
 
 // spent returns the processor time that every part has used so far.
 func (b *e2eBench) spent(p *pipeline) map[string]time.Duration {
-	all := map[string]time.Duration{"load": ownCPU(), "postgres": b.w.pg.meter.server()}
+	all := map[string]time.Duration{"load": ownCPU(), "postgres": b.postgres.server()}
 	for part, pid := range p.processes {
 		all[part] = cpuOf(pid, false)
 	}
@@ -289,73 +253,55 @@ func (b *e2eBench) spent(p *pipeline) map[string]time.Duration {
 // measureTrickle sends a few deliveries a second through both pipelines, then none, and reports the processor time of each in all parts
 // but load and agent.
 func (b *e2eBench) measureTrickle(ctx context.Context, r *Report) error {
-	bare, ours, err := b.medians(ctx, 2*trickleRate)
-	if err != nil {
-		return err
-	}
-	fast := medianRatio("e2e/trickle_p50_200", ours, bare)
-	used := time.Duration(0)
-	var m steadyLoad
-	for _, side := range []struct {
-		p    *pipeline
-		cost string
-	}{{&b.bare, "e2e/cpu_trickle_bare_"}, {&b.ours, "e2e/cpu_trickle_"}} { // ours last: it is idle afterwards
-		var err error
-		if m, err = b.sendAtRate(ctx, side.p, trickleRate); err != nil {
+	for _, at := range []struct {
+		rate float64
+		name string
+	}{{2 * trickleRate, "e2e/trickle_p50_200"}, {trickleRate, "e2e/trickle_p50"}} {
+		bare, err := b.sendAtRate(ctx, &b.bare, at.rate)
+		if err != nil {
 			return err
 		}
-		used, bare, ours = 0, ours, percentile(m.times, 0.5)
-		for _, part := range trickleParts {
-			used += m.spent[part]
-			r.cost(side.cost+part, "us", float64(m.spent[part].Microseconds()), int64(len(m.times)))
+		ours, err := b.sendAtRate(ctx, &b.ours, at.rate) // last: it is idle afterwards
+		if err != nil {
+			return err
+		}
+		medians := Ratio{Name: at.name, Unit: "us from accept to action by median, and through the bare pipeline", Bar: trickleP50, AtMost: true,
+			Ours: float64(percentile(ours.times, 0.5).Microseconds()), Theirs: max(1, float64(percentile(bare.times, 0.5).Microseconds()))}
+		medians.Ratio = medians.Ours / medians.Theirs
+		r.Ratios = append(r.Ratios, medians)
+		if at.rate == trickleRate {
+			ours.costs(r, bare)
 		}
 	}
-	p99 := percentile(m.times, 0.99)
-	r.Ratios = append(r.Ratios,
-		atMost("e2e/trickle", fmt.Sprintf("us of processor a delivery at %d/s, of intake, stream, broker and Postgres, and allowed", trickleRate),
-			float64(used.Microseconds())/float64(len(m.times)), trickleCost),
-		medianRatio("e2e/trickle_p50", ours, bare), fast,
-		atMost("e2e/trickle_p99", "us from accept to action, and allowed", float64(p99.Microseconds()), trickleP99))
 	return b.measureIdle(ctx, r)
 }
 
-// medians returns the medians of the time from accept to action at a rate, of both pipelines.
-func (b *e2eBench) medians(ctx context.Context, rate float64) (bare, ours time.Duration, err error) {
-	for _, side := range []struct {
-		p  *pipeline
-		to *time.Duration
-	}{{&b.bare, &bare}, {&b.ours, &ours}} {
-		m, err := b.sendAtRate(ctx, side.p, rate)
-		if err != nil {
-			return 0, 0, err
-		}
-		*side.to = percentile(m.times, 0.5)
+// costs reports what a delivery costs at trickleRate, and how long the slowest take.
+func (m steadyLoad) costs(r *Report, bare steadyLoad) {
+	used := time.Duration(0)
+	for _, part := range []string{"intake", "stream", "broker", "postgres"} {
+		used += m.parts[part]
+		r.cost("e2e/cpu_trickle_"+part, "us", float64(m.parts[part].Microseconds()), int64(len(m.times)))
+		r.cost("e2e/cpu_trickle_bare_"+part, "us", float64(bare.parts[part].Microseconds()), int64(len(bare.times)))
 	}
-	return bare, ours, nil
-}
-
-func medianRatio(name string, ours, bare time.Duration) Ratio {
-	bare = max(bare, time.Microsecond) // most actions may come before the answer has been read
-	r := ratioOf(name, "us from accept to action by median, and through the bare pipeline", trickleP50, []float64{float64(ours.Microseconds())}, []float64{float64(bare.Microseconds())})
-	r.AtMost, r.Rounds = true, nil
-	return r
+	r.Ratios = append(r.Ratios,
+		atMost("e2e/trickle", fmt.Sprintf("us of processor a delivery at %d/s, of intake, stream, broker and Postgres, and allowed", trickleRate),
+			float64(used.Microseconds())/float64(len(m.times)), trickleCost),
+		atMost("e2e/trickle_p99", "us from accept to action, and allowed", p99(m.times), trickleP99))
 }
 
 // measureIdle reports the processor time of intake and stream in a second without deliveries, and their memory, once they have come to rest:
 // in the seconds after a load each gives the memory back that the load has left, once.
 func (b *e2eBench) measureIdle(ctx context.Context, r *Report) error {
-	calm := min(comesToRest, 2*b.Round)
-	if err := waitUntil(ctx, time.Now().Add(calm)); err != nil {
+	if err := waitUntil(ctx, time.Now().Add(min(comesToRest, 2*b.Round))); err != nil {
 		return err
 	}
-	before, begin := b.spent(&b.ours), time.Now()
-	if err := waitUntil(ctx, begin.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
+	m, err := b.used(ctx, &b.ours, time.Duration(b.Rounds)*b.Round)
+	if err != nil {
 		return err
 	}
-	after, elapsed := b.spent(&b.ours), time.Since(begin)
-	used := after["intake"] + after["stream"] - before["intake"] - before["stream"]
 	r.Ratios = append(r.Ratios, atMost("e2e/rest", "us of processor a second at rest, of intake and stream, and allowed",
-		float64(used.Microseconds())/elapsed.Seconds(), restCost))
+		float64((m.parts["intake"]+m.parts["stream"]).Microseconds())/m.elapsed.Seconds(), restCost))
 	for _, role := range forebayRoles {
 		rest := residentMiB(b.ours.processes[role], "VmRSS")
 		r.Ratios = append(r.Ratios, atMost("e2e/memory_rest_"+role, "MiB resident at rest with one subscription, after the load, and allowed", rest, restMemory))
@@ -365,9 +311,8 @@ func (b *e2eBench) measureIdle(ctx context.Context, r *Report) error {
 
 // steadyLoad is what a load at a constant rate saw, without its first seconds.
 type steadyLoad struct {
-	times   []time.Duration // from the answer 202 to the agent's receipt
-	elapsed time.Duration
-	spent   map[string]time.Duration // processor time of each part
+	measured
+	times []time.Duration // from the answer 202 to the agent's receipt
 }
 
 // sendAtRate sends at a rate through a pipeline.
@@ -380,16 +325,9 @@ func (b *e2eBench) sendAtRate(ctx context.Context, p *pipeline, rate float64) (m
 		if err := waitUntil(ctx, time.Now().Add(calm)); err != nil {
 			return err
 		}
-		before := b.spent(p)
 		from = time.Now()
-		if err := waitUntil(ctx, from.Add(time.Duration(b.Rounds)*b.Round)); err != nil {
-			return err
-		}
-		m.elapsed, m.spent = time.Since(from), b.spent(p)
-		for part := range m.spent {
-			m.spent[part] -= before[part]
-		}
-		return nil
+		m.measured, err = b.used(ctx, p, time.Duration(b.Rounds)*b.Round)
+		return err
 	})
 	p.senders.interval = 0
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,25 +33,22 @@ const gateWarmUp = ledger.MaxLag + entitiesPerPartition
 
 // gateRun is one run of our side: events from memory through claim, gate, ledger and lanes to the completion of every action.
 type gateRun struct {
+	gateLoad
 	url   string
 	meter meter
 	seed  uint64
 	// name is the subscription's. If the ledger has it already, the run continues where the last one ended.
-	name     string
-	loops    int           // serial, each with a partition of its own
-	entities int           // of each partition
-	body     int           // bytes of an event's body, which lanes hold and the ledger does not
-	match    string        // of the subscription, asked of every event; empty: nothing is asked
-	guarded  bool          // it has a second key and all guards, see laneGuards
-	warmUp   int           // actions of each loop before it is measured, besides the first of every entity; see gateWarmUp
-	length   time.Duration // of the measured part
+	name    string
+	loops   int           // serial, each with a partition of its own
+	match   string        // of the subscription, asked of every event; empty: nothing is asked
+	guarded bool          // it has a second key and all guards, see laneGuards
+	length  time.Duration // of the measured part
 }
 
 // gateResult is what a run brought. Measured is the part from the first batch to the last committed completion, after
 // every entity has begun.
 type gateResult struct {
 	measured
-	loads   int64 // bodies that lanes had let go of and read again
 	actions int64 // that the measured events led to: repeats lead to none
 	warmed  int64 // actions before
 	// lineUpdates is how many rows of version lines were updated for an action. The first ledger.MaxLag actions of each loop are not
@@ -137,11 +133,7 @@ func (g gateRun) runLoops(ctx context.Context) (gateResult, error) {
 	go func() { laneDone <- lanes.Run(laneCtx) }()
 	result, err := g.measure(ctx, g.newLoops(ns, lanes, body, selects))
 	stopLanes()
-	result.loads = body.loads.Load()
-	if err := errors.Join(err, <-laneDone); err != nil {
-		return gateResult{}, err
-	}
-	return result, nil
+	return result, errors.Join(err, <-laneDone)
 }
 
 // spec is the run's subscription.
@@ -233,10 +225,7 @@ func (noop) Close(context.Context) error   { return nil }
 func (noop) Idempotency() sink.Idempotency { return sink.Idempotent }
 
 // bodies makes the events' bodies. It is also the lanes' reader of payloads, for bodies that they had no room to keep.
-type bodies struct {
-	sample []byte
-	loads  atomic.Int64
-}
+type bodies struct{ sample []byte }
 
 // issueOf returns a body of n bytes, of the form that GitHub's have; a shorter one than its form takes is not.
 func issueOf(n int) []byte {
@@ -248,7 +237,6 @@ func issueOf(n int) []byte {
 func (b *bodies) clone() []byte { return bytes.Clone(b.sample) }
 
 func (b *bodies) Load(_ context.Context, p ledger.Pointer) (*schemas.Event, error) {
-	b.loads.Add(1)
 	return &schemas.Event{Hash: p.Hash, Data: b.clone()}, nil
 }
 

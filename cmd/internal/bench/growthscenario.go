@@ -12,31 +12,28 @@ import (
 )
 
 // growthSizes are how many deliveries the scenario sends: first, which is not counted, at full load, and at trickleRate.
-type growthSizes struct{ first, full, trickle int64 }
-
-var growthScale = growthSizes{first: 20_000, full: 100_000, trickle: 3000}
-
-func runGrowthScenario(ctx context.Context, o Options, r *Report) error {
-	return runGrowth(ctx, o, growthScale, e2eScale, r)
+type growthSizes struct {
+	load                 e2eSizes
+	first, full, trickle int64
 }
 
-// runGrowth reports by how much log, WAL and tables grow with a delivery to one completed action: at full load, where many share a batch, and at a low
+var growthScale = growthSizes{load: e2eScale, first: 20_000, full: 100_000, trickle: 3000}
+
+// run reports by how much log, WAL and tables grow with a delivery to one completed action: at full load, where many share a batch, and at a low
 // rate, where each has one of its own.
-func runGrowth(ctx context.Context, o Options, sizes growthSizes, load e2eSizes, r *Report) error {
+func (sizes growthSizes) run(ctx context.Context, o Options, r *Report) error {
+	load := sizes.load
 	pg, stop, err := o.servers(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	w, err := o.startStack(ctx, pg, newTeamName("growth"), load.partitions, e2eConfig)
+	w, err := o.startStack(ctx, pg, "growth", load.partitions, e2eConfig, forebayRoles...)
 	if err != nil {
 		return err
 	}
 	defer w.close()
-	b := &e2eBench{Options: o, e2eSizes: load, w: w, ours: pipeline{
-		name: "ours", senders: w.senders(load.conns, []share{{kind: 0, weight: 1, entities: load.entities}}), agent: w.agent, processes: w.processes,
-		waitDrained: func(ctx context.Context, n int64) error { return w.waitDrained(ctx, "all", n) },
-	}}
+	b := &e2eBench{Options: o, e2eSizes: load, ours: w.pipeline("ours", load.conns, []share{{kind: 0, weight: 1, entities: load.entities}})}
 	send := func(n int64) error {
 		from := b.ours.senders.sent.Load()
 		return b.atFullLoad(ctx, &b.ours, func(ctx context.Context, _ *atomic.Int64) error {

@@ -29,11 +29,7 @@ type intakeSizes struct {
 
 var intakeScale = intakeSizes{warm: 100_000, conns: []int{64, 256}}
 
-func runIntakeScenario(ctx context.Context, o Options, r *Report) error {
-	return runIntake(ctx, o, intakeScale, r)
-}
-
-func runIntake(ctx context.Context, o Options, sizes intakeSizes, r *Report) error {
+func (sizes intakeSizes) run(ctx context.Context, o Options, r *Report) error {
 	stop, err := o.startKafka(ctx)
 	if err != nil {
 		return err
@@ -87,24 +83,22 @@ func (o Options) warm(ctx context.Context, servers map[string]*rig.Child, secret
 
 // intakeTurns measures both servers in turns on conns connections.
 func (o Options) intakeTurns(ctx context.Context, r *Report, name string, servers map[string]*rig.Child, secret string, conns int) error {
-	rates, cpu, events := map[string][]float64{}, map[string]time.Duration{}, map[string]int64{}
-	for i := range o.Rounds {
-		for _, kind := range []string{serveBare, serveOurs} {
-			s := servers[kind]
+	sideOf := func(kind string) *side {
+		s := servers[kind]
+		return &side{name: kind, run: func(ctx context.Context) (m measured, err error) {
 			before := cpuOf(s.PID(), false)
-			n, elapsed, err := intakeSenders(s.Addr, secret, conns).runFor(ctx, o.Round)
-			if err != nil {
-				return fmt.Errorf("%s on %d connections: %w", kind, conns, err)
-			}
-			cpu[kind] += cpuOf(s.PID(), false) - before
-			events[kind] += n
-			rates[kind] = append(rates[kind], float64(n)/elapsed.Seconds())
-		}
-		o.logf("intake round %d on %d connections: %.0f/s, bare %.0f/s", i+1, conns, rates[serveOurs][i], rates[serveBare][i])
+			m.events, m.elapsed, err = intakeSenders(s.Addr, secret, conns).runFor(ctx, o.Round)
+			m.own = cpuOf(s.PID(), false) - before
+			return m, err
+		}}
 	}
-	r.Ratios = append(r.Ratios, ratioOf(name, fmt.Sprintf("requests/s on %d connections", conns), intakeBar, rates[serveOurs], rates[serveBare]))
-	for _, kind := range []string{serveOurs, serveBare} {
-		r.cost(fmt.Sprintf("intake/cpu_%s_%d", kind, conns), "us", float64(cpu[kind].Microseconds()), events[kind])
+	bare, ours := sideOf(serveBare), sideOf(serveOurs)
+	if err := o.inTurns(ctx, turns{scenario: fmt.Sprintf("intake on %d connections,", conns)}, bare, ours); err != nil {
+		return err
+	}
+	r.Ratios = append(r.Ratios, ratioOf(name, fmt.Sprintf("requests/s on %d connections", conns), intakeBar, ours.rates, bare.rates))
+	for _, s := range []*side{ours, bare} {
+		r.cost(fmt.Sprintf("intake/cpu_%s_%d", s.name, conns), "us", float64(s.own.Microseconds()), s.events)
 	}
 	return nil
 }

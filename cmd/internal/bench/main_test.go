@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -85,40 +84,4 @@ func number(t *testing.T, conn *pgx.Conn, query string, args ...any) (n int64) {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return n
-}
-
-// checkReport holds a report to the names that its scenario promises, every figure in it to being one, and every ratio to a bar. Processor
-// times are left out where they are too short to be read.
-func checkReport(t *testing.T, r *Report, ratios, costs string) {
-	t.Helper()
-	var names []string
-	for _, x := range r.Ratios {
-		names = append(names, x.Name)
-		measured := x.Ratio > 0 && x.Ours > 0 || x.AtMost && x.Ours == 0 // /proc counts in hundredths of a second
-		if !measured || !(x.Theirs > 0) || x.Unit == "" || x.Bar == 0 {
-			t.Errorf("no ratio: %+v", x)
-		}
-	}
-	sameNames(t, "ratios", names, ratios)
-	read := namesOf(t, r.Costs)
-	wanted := slices.DeleteFunc(strings.Fields(costs), func(name string) bool { return strings.Contains(name, "cpu_") && !slices.Contains(read, name) })
-	sameNames(t, "costs", read, strings.Join(wanted, " "))
-}
-
-func namesOf(t *testing.T, costs []Cost) (names []string) {
-	t.Helper()
-	for _, c := range costs {
-		names = append(names, c.Name)
-		if !(c.Value > 0) || c.Unit == "" {
-			t.Errorf("no cost: %+v", c)
-		}
-	}
-	return names
-}
-
-func sameNames(t *testing.T, what string, got []string, want string) {
-	t.Helper()
-	if g, w := strings.Join(got, " "), strings.Join(strings.Fields(want), " "); g != w {
-		t.Errorf("%s:\n got %s\nwant %s", what, g, w)
-	}
 }

@@ -3,6 +3,9 @@ package bench
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +24,8 @@ type measured struct {
 	wal     int64         // bytes
 	own     time.Duration // this process's processor time
 	server  time.Duration // Postgres's, with its background processes
+	// parts are the processor times of other processes, by what they are.
+	parts map[string]time.Duration
 }
 
 // around runs do, which returns how many events it handled, and measures what was used meanwhile.
@@ -58,10 +63,42 @@ func walBytes(ctx context.Context, conn *pgx.Conn) (n int64, err error) {
 // rate is events per second.
 func (m measured) rate() float64 { return float64(m.events) / m.elapsed.Seconds() }
 
-// side is the figures of all rounds of one side of a comparison.
+// side is one side of a comparison, and the figures of all its rounds.
 type side struct {
-	measured           // their sum
-	rates    []float64 // of each
+	name     string
+	run      func(context.Context) (measured, error) // one round
+	measured                                         // their sum
+	rates    []float64                               // of each
+}
+
+// turns say how sides take theirs.
+type turns struct {
+	scenario string
+	warm     int // the first rounds, which are not counted
+	// back has every second round go backwards: what one leaves to Postgres (checkpoints, vacuum) falls on the next.
+	back bool
+}
+
+// inTurns runs one side after the other in every round.
+func (o Options) inTurns(ctx context.Context, t turns, sides ...*side) error {
+	for i := range t.warm + o.Rounds {
+		var rates []string
+		for _, s := range sides {
+			m, err := s.run(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			if i >= t.warm {
+				s.add(m)
+			}
+			rates = append(rates, fmt.Sprintf("%s %.0f/s", s.name, m.rate()))
+		}
+		o.logf("%s round %d: %s", t.scenario, i+1-t.warm, strings.Join(rates, ", "))
+		if t.back {
+			slices.Reverse(sides)
+		}
+	}
+	return nil
 }
 
 func (s *side) add(m measured) {
@@ -70,6 +107,12 @@ func (s *side) add(m measured) {
 	s.wal += m.wal
 	s.own += m.own
 	s.server += m.server
+	if s.parts == nil {
+		s.parts = map[string]time.Duration{}
+	}
+	for part, used := range m.parts {
+		s.parts[part] += used
+	}
 	s.rates = append(s.rates, m.rate())
 }
 

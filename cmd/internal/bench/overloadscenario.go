@@ -30,10 +30,6 @@ type overloadSizes struct {
 
 var overloadScale = overloadSizes{warm: 50_000, conns: 64, times: 10, quiet: 20 * time.Millisecond}
 
-func runOverloadScenario(ctx context.Context, o Options, r *Report) error {
-	return runOverload(ctx, o, overloadScale, r)
-}
-
 // overload is what the rounds have come to.
 type overload struct {
 	calm, flooded, quiet []float64 // p99 of each round, in ms
@@ -43,9 +39,9 @@ type overload struct {
 	quietRefused         int64
 }
 
-// runOverload measures in each round how long deliveries take at a tenth of the capacity, the capacity, and both of a flood of times the
+// run measures in each round how long deliveries take at a tenth of the capacity, the capacity, and both of a flood of times the
 // capacity, beside which another source has few.
-func runOverload(ctx context.Context, o Options, sizes overloadSizes, r *Report) error {
+func (sizes overloadSizes) run(ctx context.Context, o Options, r *Report) error {
 	stop, err := o.startKafka(ctx)
 	if err != nil {
 		return err
@@ -124,14 +120,9 @@ func (got *overload) flood(ctx context.Context, o Options, sizes overloadSizes, 
 func (got *overload) report(r *Report, sizes overloadSizes, kept, peak, rest float64) {
 	r.Ratios = append(r.Ratios, Ratio{Name: "overload/kept", Unit: "accepted deliveries, all of which must be in the log", Ours: kept, Theirs: float64(len(got.accepted)),
 		Ratio: kept / float64(len(got.accepted)), Bar: 1})
-	p99 := func(name, unit string, of []float64) {
-		x := ratioOf(name, unit, overloadP99, of, got.calm)
-		x.AtMost = true
-		r.Ratios = append(r.Ratios, x)
-	}
-	p99("overload/p99", fmt.Sprintf("ms, p99 of the accepted while %d times the capacity is offered, beside a tenth of it", sizes.times), got.flooded)
-	p99("overload/quiet_p99", "ms, p99 of another source meanwhile", got.quiet)
 	r.Ratios = append(r.Ratios,
+		ratioOf("overload/p99", fmt.Sprintf("ms, p99 of the accepted while %d times the capacity is offered, beside a tenth of it", sizes.times), overloadP99, got.flooded, got.calm).most(),
+		ratioOf("overload/quiet_p99", "ms, p99 of another source meanwhile", overloadP99, got.quiet, got.calm).most(),
 		Ratio{Name: "overload/quiet", Unit: "deliveries of that source accepted, of all", Ours: float64(got.quietAccepted), Theirs: float64(got.quietAccepted + got.quietRefused),
 			Ratio: float64(got.quietAccepted) / float64(got.quietAccepted+got.quietRefused), Bar: 1},
 		// What deliveries held is garbage until it is collected: as much again.

@@ -1,16 +1,13 @@
 package bench
 
 import (
-	"bufio"
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 )
@@ -36,18 +33,12 @@ type recoverySizes struct {
 
 var recoveryScale = recoverySizes{rate: 100, warmUp: 5 * time.Second, conns: 8, entities: 50, partitions: 12}
 
-func runRecoveryScenario(ctx context.Context, o Options, r *Report) error {
-	return recoveryScale.run(ctx, o, r)
-}
-
 func (z recoverySizes) run(ctx context.Context, o Options, r *Report) error {
 	pg, stop, err := o.servers(ctx, r)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	restart := Ratio{Name: "recovery/restart", Unit: "us from the start of the process behind a kill -9 to its first call, and allowed", Theirs: restartWithin, Bar: 1, AtMost: true}
-	three := Ratio{Name: "recovery/of_three", Unit: "us from kill -9 of one of three to the last call of what was accepted in the second after it, and allowed", Theirs: ofThreeWithin, Bar: 1, AtMost: true}
 	var restarts, threes, during, before []float64
 	for i := range o.Rounds {
 		got, err := z.round(ctx, o, pg)
@@ -56,15 +47,13 @@ func (z recoverySizes) run(ctx context.Context, o Options, r *Report) error {
 		}
 		restarts, threes = append(restarts, got.restart), append(threes, got.three)
 		during, before = append(during, got.during), append(before, got.before)
-		restart.Rounds, three.Rounds = append(restart.Rounds, got.restart/restartWithin), append(three.Rounds, got.three/ofThreeWithin)
 		o.logf("recovery round %d: first call %.2f s after a restart, last call %.2f s after the kill of one of three; p99 of the others %.2f ms, before %.2f ms",
 			i+1, got.restart/1e6, got.three/1e6, got.during/1e3, got.before/1e3)
 	}
-	restart.Ours, three.Ours = median(restarts), median(threes)
-	restart.Ratio, three.Ratio = restart.Ours/restartWithin, three.Ours/ofThreeWithin
-	others := ratioOf("recovery/others_p99", "us from accept to action by p99, of the partitions that the other two of three had, after the kill and before it", troubleBar, during, before)
-	others.AtMost = true
-	r.Ratios = append(r.Ratios, restart, three, others)
+	r.Ratios = append(r.Ratios,
+		against("recovery/restart", "us from the start of the process behind a kill -9 to its first call, and allowed", restartWithin, restarts).most(),
+		against("recovery/of_three", "us from kill -9 of one of three to the last call of what was accepted in the second after it, and allowed", ofThreeWithin, threes).most(),
+		ratioOf("recovery/others_p99", "us from accept to action by p99, of the partitions that the other two of three had, after the kill and before it", troubleBar, during, before).most())
 	r.Settings["recovery"] = fmt.Sprintf("%.0f deliveries/s of 1 KiB, GitHub preset, signed, %d partitions, %d entities; kafka.session_timeout and all else as by default; "+
 		"processes, topic and group new for every round", z.rate, z.partitions, z.conns*z.entities)
 	return nil
@@ -75,7 +64,7 @@ type recovered struct{ restart, three, during, before float64 }
 
 // round kills the only stream process and starts another, then has three and kills one.
 func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (got recovered, err error) {
-	w, err := o.startStack(ctx, pg, newTeamName("recovery"), z.partitions, e2eConfig)
+	w, err := o.startStack(ctx, pg, "recovery", z.partitions, e2eConfig, forebayRoles...)
 	if err != nil {
 		return got, err
 	}
@@ -100,22 +89,21 @@ func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (got 
 		if err := w.startRole(processes, "stream"); err != nil {
 			return err
 		}
-		var operators []string
 		for n := range 2 {
-			p, at, err := w.another(processes)
+			p, err := w.serve(processes, "stream")
 			if err != nil {
 				return err
 			}
-			others, operators = append(others, p), append(operators, at)
-			if err := waitRunning(ctx, p, at, z.partitions/(n+2)); err != nil {
+			others = append(others, p)
+			if err := p.waitRunning(ctx, z.partitions/(n+2)); err != nil {
 				return err
 			}
 		}
 		if err := waitUntil(ctx, time.Now().Add(z.warmUp)); err != nil {
 			return err
 		}
-		for _, at := range operators {
-			if err := addRunning(ctx, at, kept); err != nil {
+		for _, p := range others {
+			if err := p.addRunning(ctx, kept); err != nil {
 				return err
 			}
 		}
@@ -129,45 +117,17 @@ func (z recoverySizes) round(ctx context.Context, o Options, pg *pgServer) (got 
 	return z.judge(ctx, w, s.takeAccepted(), again, killed, kept)
 }
 
-// firstCalls waits until all that was accepted has come, and returns when each first did.
-func (w *stack) firstCalls(ctx context.Context, accepted []receipt, killed time.Time) (map[uint64]int64, error) {
-	came := map[uint64]int64{} // the first time
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		_, list, err := w.agent.take(ctx)
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range list {
-			if _, twice := came[c.Delivery]; !twice { // one that was in flight at the kill comes again
-				came[c.Delivery] = c.At
-			}
-		}
-		missing := slices.ContainsFunc(accepted, func(a receipt) bool { return came[a.Delivery] == 0 })
-		if !missing {
-			return came, nil
-		}
-		if time.Now().After(deadline) {
-			var late []string
-			for _, a := range accepted {
-				if came[a.Delivery] == 0 {
-					late = append(late, fmt.Sprintf("%.2f s", time.Unix(0, a.At).Sub(killed).Seconds()))
-				}
-			}
-			return nil, fmt.Errorf("of %d deliveries %d came; those that did not were accepted so long after the last kill: %s", len(accepted), len(came), strings.Join(late, " "))
-		}
-		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // judge waits until all that was accepted has come, and returns how long after again the first came, and after killed the last of what was
 // accepted in the second behind it; and the p99 of what is in kept partitions, since killed and in as long before it.
 func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, again, killed time.Time, kept map[int32]bool) (got recovered, err error) {
-	came, err := w.firstCalls(ctx, accepted, killed)
+	_, list, err := w.agent.collect(ctx, func(_ agentReport, came []receipt) (bool, string) {
+		_, lost := transitTimes(accepted, came)
+		return lost == 0, fmt.Sprintf("%d of %d deliveries did not come", lost, len(accepted))
+	})
 	if err != nil {
 		return got, err
 	}
+	came := arrivals(list)
 	first, last := int64(0), killed.UnixNano()
 	for _, at := range came {
 		if at > again.UnixNano() && (first == 0 || at < first) {
@@ -191,7 +151,6 @@ func (z recoverySizes) judge(ctx context.Context, w *stack, accepted []receipt, 
 	if len(during) == 0 || len(before) == 0 {
 		return got, fmt.Errorf("of the others' partitions %v nothing was accepted, before the kill or after it", kept)
 	}
-	p99 := func(times []time.Duration) float64 { return max(float64(percentile(times, 0.99).Microseconds()), 1) }
 	return recovered{float64(first-again.UnixNano()) / 1000, float64(last-killed.UnixNano()) / 1000, p99(during), p99(before)}, nil
 }
 
@@ -202,68 +161,27 @@ func (z recoverySizes) partitionOf(delivery uint64) int32 {
 }
 
 // addRunning adds the partitions that a process runs.
-func addRunning(ctx context.Context, operator string, to map[int32]bool) error {
-	_, body, err := get(ctx, "http://"+operator+"/metrics")
-	if err != nil {
-		return err
+func (p *process) addRunning(ctx context.Context, to map[int32]bool) error {
+	values, err := p.metric(ctx, "forebay_stream_lag_records")
+	for labels := range values {
+		_, text, _ := strings.Cut(labels, `partition="`)
+		text, _, _ = strings.Cut(text, `"`)
+		n, wrong := strconv.ParseInt(text, 10, 32)
+		to[int32(n)], err = true, errors.Join(err, wrong)
 	}
-	for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
-		if labels, ok := strings.CutPrefix(lines.Text(), "forebay_stream_lag_records{"); ok {
-			_, text, _ := strings.Cut(labels, `partition="`)
-			text, _, _ = strings.Cut(text, `"`)
-			n, err := strconv.ParseInt(text, 10, 32)
-			if err != nil {
-				return fmt.Errorf("%s: %w", lines.Text(), err)
-			}
-			to[int32(n)] = true
-		}
-	}
-	return nil
-}
-
-// another starts one more stream process, and returns it with the address of its operator listener.
-func (w *stack) another(ctx context.Context) (*process, string, error) {
-	d := w.deployment
-	var err error
-	if d.operator, err = rig.FindAddress(); err != nil {
-		return nil, "", err
-	}
-	p, err := d.serve(ctx, "stream")
-	if err != nil {
-		return nil, "", err
-	}
-	return p, d.operator, d.waitReady(ctx, p)
+	return err
 }
 
 // waitRunning waits until a process runs so many partitions.
-func waitRunning(ctx context.Context, p *process, operator string, n int) error {
-	for deadline := time.Now().Add(2 * time.Minute); ; {
-		_, body, err := get(ctx, "http://"+operator+"/metrics")
-		if err != nil {
-			return err
-		}
+func (p *process) waitRunning(ctx context.Context, n int) error {
+	return p.explain(waitFor(ctx, func() (bool, string, error) {
+		values, err := p.metric(ctx, "forebay_stream_partitions")
 		running := 0
-		for lines := bufio.NewScanner(bytes.NewReader(body)); lines.Scan(); {
-			name, value, _ := strings.Cut(lines.Text(), "} ")
-			if strings.HasPrefix(name, "forebay_stream_partitions{") && strings.Contains(name, `state="running"`) {
-				f, _ := strconv.ParseFloat(value, 64)
-				running += int(f)
+		for labels, v := range values {
+			if strings.Contains(labels, `state="running"`) {
+				running += int(v)
 			}
 		}
-		if running == n {
-			return nil
-		}
-		if time.Now().After(deadline) {
-			return p.explain(fmt.Errorf("a process runs %d partitions and should %d", running, n))
-		}
-		if err := waitUntil(ctx, time.Now().Add(50*time.Millisecond)); err != nil {
-			return err
-		}
-	}
-}
-
-// kill is kill -9.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.gone
+		return running == n, fmt.Sprintf("a process runs %d partitions and should %d", running, n), err
+	}))
 }

@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // The scenario replay is about what was decided before and is read again: how fast it is skipped.
@@ -12,58 +11,38 @@ import (
 const replayBar = 1.5
 
 // replaySizes are the scenario's dimensions.
-type replaySizes struct {
-	entities, warmUp, body int // see gateRun
-}
+type replaySizes struct{ gateLoad }
 
-var replayScale = replaySizes{entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256}
+var replayScale = replaySizes{fullGate}
 
-func runReplayScenario(ctx context.Context, o Options, r *Report) error {
-	return runReplay(ctx, o, replayScale, r)
-}
-
-func runReplay(ctx context.Context, o Options, s replaySizes, r *Report) error {
-	pg, err := o.openPostgres(ctx, r)
+// run measures, in every round, the gate with new events, then fill and a rewind over all that it has decided.
+func (s replaySizes) run(ctx context.Context, o Options, r *Report) error {
+	b, err := o.openGate(ctx, s.gateLoad, r)
 	if err != nil {
 		return err
 	}
-	defer pg.close()
-	b := &gateBench{Options: o, gateSizes: gateSizes{entities: s.entities, warmUp: s.warmUp, body: s.body}, pg: pg, seed: uint64(time.Now().UnixNano())}
-	return b.measureSkipping(ctx, r)
-}
-
-// measureSkipping measures, in every round, the gate with new events, then fill and a rewind over all that it has decided.
-func (b *gateBench) measureSkipping(ctx context.Context, r *Report) error {
-	var gate, filled, rewound side
-	for i := range b.Rounds + 1 { // round 0 warms the server up
-		run := b.ours(b.body, b.Round)
-		first, err := run.run(ctx)
+	defer b.pg.close()
+	var run gateRun // of the round
+	gate := &side{name: "decided", run: func(ctx context.Context) (measured, error) {
+		run = b.ours()
+		got, err := run.run(ctx)
 		if err != nil {
-			return err
+			return measured{}, err
 		}
-		if err := b.pg.checkpoint(ctx); err != nil {
-			return err
-		}
-		fill, err := run.filled(ctx)
+		return got.measured, b.pg.checkpoint(ctx)
+	}}
+	filled := &side{name: "skipped by fill", run: func(ctx context.Context) (measured, error) { return run.filled(ctx) }}
+	rewound := &side{name: "skipped after a reset", run: func(ctx context.Context) (measured, error) {
+		m, err := run.rewound(ctx)
 		if err != nil {
-			return fmt.Errorf("fill: %w", err)
+			return m, err
 		}
-		rewind, err := run.rewound(ctx)
-		if err != nil {
-			return fmt.Errorf("after a reset: %w", err)
-		}
-		if err := b.pg.dropRun(ctx, run); err != nil {
-			return err
-		}
-		b.logf("replay round %d: %.0f/s decided, %d events skipped by fill at %.0f/s, after a reset at %.0f/s", i, first.rate(), fill.events, fill.rate(), rewind.rate())
-		if i > 0 {
-			gate.add(first.measured)
-			filled.add(fill)
-			rewound.add(rewind)
-		}
+		return m, b.pg.dropRun(ctx, run)
+	}}
+	if err := b.inTurns(ctx, turns{scenario: "replay", warm: 1}, gate, filled, rewound); err != nil { // round 0 warms the server up
+		return err
 	}
-	r.Settings["replay.gate"] = fmt.Sprintf("batches of %d, %d loops of a partition each, %d entities a partition, %.0f%% duplicates, bodies of %d bytes; %d actions a loop before",
-		gateBatch, gateLoops, b.entities, 100*duplicateShare, b.body, b.warmUp)
+	r.Settings["replay.gate"] = s.String()
 	r.Settings["replay.skip"] = fmt.Sprintf("all events of the round before it and of its warm-up, from memory, by the same number of loops with a newly opened ledger, after a checkpoint: "+
 		"rewind decides them again in batches of %d, fill asks for %d keys at a time and moves its position every %d", gateBatch, gateBatch, fillStretch)
 	r.Ratios = append(r.Ratios, ratioOf("replay/rewind", "events/s skipped after a reset, and decided", replayBar, rewound.rates, gate.rates),

@@ -118,6 +118,17 @@ func ratioOf(name, unit string, ask float64, ours, theirs []float64) Ratio {
 	return r
 }
 
+// against is a ratio of rounds to one figure: what is asked of them, or allowed.
+func against(name, unit string, figure float64, ours []float64) Ratio {
+	return ratioOf(name, unit, 1, ours, slices.Repeat([]float64{figure}, len(ours)))
+}
+
+// most says that the ratio may not be above its bar.
+func (x Ratio) most() Ratio {
+	x.AtMost = true
+	return x
+}
+
 // atMost is a ratio of what was used to what is allowed.
 func atMost(name, unit string, used, allowed float64) Ratio {
 	return Ratio{Name: name, Unit: unit, Ours: used, Theirs: allowed, Ratio: used / allowed, Bar: 1, AtMost: true}
@@ -132,6 +143,11 @@ func median(v []float64) float64 {
 		return (s[n/2-1] + s[n/2]) / 2
 	}
 	return s[len(s)/2]
+}
+
+// p99 is in microseconds, and at least one: the action may come before the answer has been read.
+func p99(times []time.Duration) float64 {
+	return max(float64(percentile(times, 0.99).Microseconds()), 1)
 }
 
 // percentile is the smallest of v that a part p of them, in (0, 1], are not above; 0 of none.

@@ -7,40 +7,14 @@ import (
 	"time"
 )
 
-// smallScale is the scenario with a stream process of its own, beside the embedded broker.
-var smallScale = scaleSizes{entities: 20, warmUp: 500, body: 256, backlog: backlogSizes{partitions: 3, body: 256, rest: 20 * time.Millisecond}}
-
-func TestScaleScenario(t *testing.T) {
-	t.Parallel()
-	o := tiny(t)
-	o.Seen, o.Load, o.Open = 1000, 30, 300
-	r := newReport(o)
-	if err := runScale(t.Context(), o, smallScale, r); err != nil {
-		t.Fatal(err)
-	}
-	checkReport(t, r, `scale/memory scale/million scale/million_of_one scale/1k`,
-		`scale/0_cpu_forebay scale/0_cpu_postgres scale/0_wal scale/1k_cpu_forebay scale/1k_cpu_postgres scale/1k_wal`)
-	if m := r.Ratios[0]; !m.AtMost || m.Bar != 1 || m.Theirs != memoryBar || m.Ours < 10 {
-		t.Errorf("memory: %+v", m)
-	}
-	if most := r.Ratios[3]; most.Bar != scaleBar || len(most.Rounds) != o.Rounds {
-		t.Errorf("%+v", most)
-	}
-	for _, name := range []string{"scale.memory", "scale.million", "scale.million_of_one", "scale.ours"} {
-		if r.Settings[name] == "" {
-			t.Errorf("no setting %s: %v", name, r.Settings)
-		}
-	}
-}
-
 // A filled ledger is one that has seen and done as many events: whole, with its indexes, and open to more.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	pg := opened(t)
 	conn := connected(t, pg.url)
-	b := &scaleBench{scaleSizes: smallScale, gateBench: gateBench{Options: tiny(t), gateSizes: gateSizes{entities: smallScale.entities, body: smallScale.body}, pg: pg, seed: uint64(time.Now().UnixNano())}}
+	b := &gateBench{Options: tiny(t), gateLoad: gateLoad{entities: 20, body: 256}, pg: pg, seed: uint64(time.Now().UnixNano())}
 	const seen = 1234
-	run := b.ours(smallScale.body, 50*time.Millisecond)
+	run := b.ours()
 	if err := b.fill(t.Context(), run, seen); err != nil {
 		t.Fatal(err)
 	}

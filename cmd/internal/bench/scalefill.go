@@ -16,7 +16,7 @@ import (
 // The rows are copies of the rows that the ledger itself wrote of the entities' first events, with ids, keys, hashes,
 // places and versions of their own. They go into the current window, whose unique index every batch both probes and
 // grows.
-func (b *scaleBench) fill(ctx context.Context, run gateRun, seen int) error {
+func (b *gateBench) fill(ctx context.Context, run gateRun, seen int) error {
 	begin := run
 	begin.length, begin.warmUp = 0, 0
 	if _, err := begin.run(ctx); err != nil {

@@ -12,81 +12,74 @@ const scaleBar = 0.8
 
 // scaleSizes are the scenario's dimensions besides those that its user chooses.
 type scaleSizes struct {
-	entities, warmUp, body int // see gateRun
-	backlog                backlogSizes
+	gateLoad
+	backlog backlogSizes
 }
 
-var scaleScale = scaleSizes{
-	entities: entitiesPerPartition, warmUp: gateWarmUp, body: 256,
-	backlog: backlogSizes{partitions: 12, body: 1 << 10, rest: time.Second},
-}
+var scaleScale = scaleSizes{gateLoad: fullGate, backlog: backlogSizes{entities: entitiesPerPartition, partitions: 12, body: 1 << 10, rest: time.Second}}
 
-func runScaleScenario(ctx context.Context, o Options, r *Report) error {
-	return runScale(ctx, o, scaleScale, r)
-}
-
-// runScale measures memory first, on a server without millions of rows. Without a number of either kind its part is left
-// out.
-func runScale(ctx context.Context, o Options, s scaleSizes, r *Report) error {
+// run measures memory first, on a server without millions of rows. Without a number of either kind its part is left out.
+func (s scaleSizes) run(ctx context.Context, o Options, r *Report) error {
 	if o.Seen < 0 || o.Load < 0 || o.Open < 0 {
 		return fmt.Errorf("%d seen ids, %d held and %d open: the numbers must not be negative", o.Seen, o.Load, o.Open)
 	}
 	o.buffers = quarterOfMemory(procField("/proc/meminfo", "MemTotal"))
-	pg, err := o.openPostgres(ctx, r)
+	b, err := o.openGate(ctx, s.gateLoad, r)
 	if err != nil {
 		return err
 	}
-	defer pg.close()
-	b := &scaleBench{scaleSizes: s, gateBench: gateBench{Options: o, gateSizes: gateSizes{entities: s.entities, warmUp: s.warmUp, body: s.body}, pg: pg, seed: uint64(time.Now().UnixNano())}}
-	if o.Load > 0 {
-		if err := b.measureMemory(ctx, r); err != nil {
-			return err
-		}
-	}
-	if o.Open > 0 {
-		if err := errors.Join(b.measureOpenActions(ctx, r, "scale/million", min(s.entities, o.Open)), b.measureOpenActions(ctx, r, "scale/million_of_one", 1)); err != nil {
+	defer b.pg.close()
+	if o.Load > 0 || o.Open > 0 {
+		if err := s.measureHeld(ctx, o, b.pg, r); err != nil {
 			return err
 		}
 	}
 	if o.Seen == 0 {
 		return nil
 	}
-	return b.measureRates(ctx, r)
+	return b.measureSeen(ctx, r)
 }
 
-// scaleBench is one run of the scale scenario on one server.
-type scaleBench struct {
-	scaleSizes
-	gateBench
+// measureHeld measures the memory of stream processes with a backlog.
+func (s scaleSizes) measureHeld(ctx context.Context, o Options, pg *pgServer, r *Report) error {
+	stop, err := o.startKafka(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	b := &backlogBench{o, s.backlog, pg}
+	if o.Load > 0 {
+		if err := b.measureMemory(ctx, r); err != nil {
+			return err
+		}
+	}
+	if o.Open == 0 {
+		return nil
+	}
+	return errors.Join(b.measureOpen(ctx, r, "scale/million", min(b.entities, o.Open)), b.measureOpen(ctx, r, "scale/million_of_one", 1))
 }
 
-// measureRates measures the gate with and without seen ids in turns. Without, each round begins with new tables; with, it goes on with its own.
+// measureSeen measures the gate with and without seen ids in turns. Without, each round begins with new tables; with, it goes on with its own.
 // Round 0 warms up: a page of an index is written to the WAL as a whole when it is first touched after a checkpoint, which the run after a fill
 // would pay for alone.
-func (b *scaleBench) measureRates(ctx context.Context, r *Report) error {
-	full, name := b.ours(b.body, b.Round), countName(b.Seen)
+func (b *gateBench) measureSeen(ctx context.Context, r *Report) error {
+	full, name := b.ours(), countName(b.Seen)
 	if err := b.fill(ctx, full, b.Seen); err != nil {
 		return fmt.Errorf("fill the ledger with %d seen ids: %w", b.Seen, err)
 	}
-	r.Settings["scale.ours"] = fmt.Sprintf("batches of %d, %d loops of a partition each, %d entities a partition, %.0f%% duplicates, bodies of %d bytes; "+
-		"seen ids in the current window", gateBatch, gateLoops, b.entities, 100*duplicateShare, b.body)
-	var without, with side
-	for i := range b.Rounds + 1 {
-		none, err := b.ours(b.body, b.Round).run(ctx)
-		if err != nil {
-			return err
-		}
+	without := &side{name: "without seen ids", run: func(ctx context.Context) (measured, error) {
+		got, err := b.ours().run(ctx)
+		return got.measured, err
+	}}
+	with := &side{name: "with " + name, run: func(ctx context.Context) (measured, error) {
 		full.seed = b.next()
 		got, err := full.run(ctx)
-		if err != nil {
-			return err
-		}
-		b.logf("scale round %d: %.0f/s, with %s seen ids %.0f/s", i, none.rate(), name, got.rate())
-		if i > 0 {
-			without.add(none.measured)
-			with.add(got.measured)
-		}
+		return got.measured, err
+	}}
+	if err := b.inTurns(ctx, turns{scenario: "scale", warm: 1}, without, with); err != nil {
+		return err
 	}
+	r.Settings["scale.ours"] = b.gateLoad.String() + "; seen ids in the current window"
 	r.Ratios = append(r.Ratios, ratioOf("scale/"+name, "events/s with "+name+" and without seen ids", scaleBar, with.rates, without.rates))
 	without.ourCosts(r, "scale/0_")
 	with.ourCosts(r, "scale/"+name+"_")

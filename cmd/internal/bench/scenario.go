@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,8 +14,7 @@ import (
 type Options struct {
 	// Postgres is a server's URL; empty starts one in a directory of its own.
 	Postgres string
-	// Kafka is a list of bootstrap addresses; empty starts what the scenario needs: an Apache Kafka through
-	// deploy/kafka/kafka.sh for e2e, fanout, hol and intake, the embedded broker for consoles and scale.
+	// Kafka is a list of bootstrap addresses; empty starts an Apache Kafka where the scenario needs one.
 	Kafka []string
 	// KafkaScript is the path of kafka.sh.
 	KafkaScript string
@@ -39,36 +39,29 @@ type Options struct {
 
 // scenario is one way to measure.
 type scenario struct {
-	run  func(context.Context, Options, *Report) error
 	help string
+	run  func(context.Context, Options, *Report) error
 }
 
 // scenarios are run by name, in the order in which they are asked for.
 var scenarios = map[string]scenario{
-	"consoles": {runConsolesScenario, "the gate's rate while ten consoles are open, beside its rate without"},
-	"e2e":      {runE2EScenario, "signed deliveries to completed actions of an http destination, through everything, on one machine"},
-	"fanout":   {runFanoutScenario, "p99 from accept to action of nine subscriptions on a topic while a tenth hangs or fails, beside the same without"},
-	"gate":     {runGateScenario, "the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies and with a match on the body"},
-	"growth":   {runGrowthScenario, "bytes by which log, WAL and tables grow with a delivery and its completed action"},
-	"hol":      {runHolScenario, "p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without"},
-	"intake":   {runIntakeScenario, "the intake beside a handler that only reads and produces"},
-	"lanes":    {runLanesScenario, "no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches"},
-	"overload": {runOverloadScenario, "the intake offered ten times what it can take: what it accepts is in the log, in how long, in how much memory, and a quiet source beside the flood"},
-	"recovery": {runRecoveryScenario, "after a kill -9 of the only stream process the first call of the next one, and of one of three the last call of what it had"},
-	"release":  {runReleaseScenario, "p99 from the log to the action of other entities while 100,000 events that waited on one are released, beside the same before"},
-	"replay":   {runReplayScenario, "skipping what is done, after a group was reset and by fill, beside the gate's rate for the same events"},
-	"scale":    {runScaleScenario, "the gate's rate with millions of seen ids beside its rate with none, the memory of a stream process that holds much, and of one with a million open actions"},
+	"consoles": {"the gate's rate while ten consoles are open, beside its rate without", consoleScale.run},
+	"e2e":      {"signed deliveries to completed actions of an http destination, through everything, on one machine", e2eScale.run},
+	"fanout":   {"p99 from accept to action of nine subscriptions on a topic while a tenth hangs or fails, beside the same without", fanout(fanoutScale).run},
+	"gate":     {"the gate and the ledger beside one transaction per event, beside COPY of the rows that they write, with large bodies and with a match on the body", gateScale.run},
+	"growth":   {"bytes by which log, WAL and tables grow with a delivery and its completed action", growthScale.run},
+	"hol":      {"p99 from accept to action of unrelated entities while destinations are dead and an entity fails, beside the same without", hol(holScale).run},
+	"intake":   {"the intake beside a handler that only reads and produces", intakeScale.run},
+	"lanes":    {"no-op actions from the gate's transaction to the recorded completion beside queue tables worked on with SKIP LOCKED, one by one and in batches", laneScale.run},
+	"overload": {"the intake offered ten times what it can take: what it accepts is in the log, in how long, in how much memory, and a quiet source beside the flood", overloadScale.run},
+	"recovery": {"after a kill -9 of the only stream process the first call of the next one, and of one of three the last call of what it had", recoveryScale.run},
+	"release":  {"p99 from the log to the action of other entities while 100,000 events that waited on one are released, beside the same before", releaseScale.run},
+	"replay":   {"skipping what is done, after a group was reset and by fill, beside the gate's rate for the same events", replayScale.run},
+	"scale":    {"the gate's rate with millions of seen ids beside its rate with none, the memory of a stream process that holds much, and of one with a million open actions", scaleScale.run},
 }
 
 // Names lists the scenarios.
-func Names() []string {
-	names := make([]string, 0, len(scenarios))
-	for name := range scenarios {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}
+func Names() []string { return slices.Sorted(maps.Keys(scenarios)) }
 
 // Help says what a scenario measures.
 func Help(name string) string { return scenarios[name].help }

@@ -18,11 +18,11 @@ import (
 // stack is everything that an event passes: an intake, a broker, a stream process, Postgres and an agent, each in a
 // process of its own. close ends it, except for broker and Postgres, which are the scenario's.
 type stack struct {
-	deployment
 	pg        *pgServer
-	brokerPID int
 	team      string
 	dir       string
+	config    string              // the file, which may name ${env:INTAKE} and ${env:OPERATOR}
+	intake    string              // its address
 	processes map[string]int      // by what they are: intake, stream, agent, broker
 	running   map[string]*process // those of forebay
 	agent     agentProcess
@@ -59,14 +59,10 @@ func (o *Options) servers(ctx context.Context, r *Report) (pg *pgServer, stop fu
 	return pg, func() { pg.close(); stopKafka() }, nil
 }
 
-// startStack starts the agent, writes the configuration with parts, in which words in capitals are filled in, prepares
-// ledger and topics with forebay's own commands, and starts an intake and a stream process, and waits until both are
-// ready.
-func (o Options) startStack(ctx context.Context, pg *pgServer, team string, partitions int, parts string) (_ *stack, err error) {
-	w := &stack{
-		deployment: deployment{postgres: pg.url}, pg: pg, brokerPID: o.kafkaPID, team: team,
-		processes: map[string]int{}, running: map[string]*process{},
-	}
+// startStack starts the agent, writes the configuration with parts, in which words in capitals are filled in, for a team that no run before has
+// had, prepares ledger and topics with forebay's own commands, and starts a process of each role.
+func (o Options) startStack(ctx context.Context, pg *pgServer, what string, partitions int, parts string, roles ...string) (_ *stack, err error) {
+	w := &stack{pg: pg, team: what + "-" + strconv.FormatInt(time.Now().UnixNano(), 36), processes: map[string]int{}, running: map[string]*process{}}
 	defer func() {
 		if err != nil {
 			w.close()
@@ -82,10 +78,9 @@ func (o Options) startStack(ctx context.Context, pg *pgServer, team string, part
 	if w.intake, err = rig.FindAddress(); err != nil {
 		return nil, err
 	}
-	w.operator = "127.0.0.1:0" // until a process needs one
 	w.config = filepath.Join(w.dir, "forebay.yaml")
 	text := strings.NewReplacer("BROKERS", `"`+strings.Join(o.Kafka, `", "`)+`"`, "PARTITIONS", strconv.Itoa(partitions),
-		"TEAM", team, "SECRET", stackSecret, "AGENT", w.agent.url()).Replace(stackConfig + parts)
+		"TEAM", w.team, "SECRET", stackSecret, "AGENT", w.agent.url()).Replace(stackConfig + parts)
 	if err := os.WriteFile(w.config, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -94,80 +89,60 @@ func (o Options) startStack(ctx context.Context, pg *pgServer, team string, part
 			return nil, err
 		}
 	}
-	for _, role := range []string{"intake", "stream"} { // the latter's operator address is the one that stays
+	for _, role := range roles {
 		if err := w.startRole(ctx, role); err != nil {
 			return nil, err
 		}
 	}
-	if w.brokerPID != 0 {
-		w.processes["broker"] = w.brokerPID
+	if o.kafkaPID != 0 {
+		w.processes["broker"] = o.kafkaPID
 	}
 	return w, nil
 }
 
-func (w *stack) startRole(ctx context.Context, role string) (err error) {
-	if w.operator, err = rig.FindAddress(); err != nil {
-		return err
-	}
+func (w *stack) startRole(ctx context.Context, role string) error {
 	p, err := w.serve(ctx, role)
 	if err != nil {
-		return err
+		return fmt.Errorf("the %s process: %w", role, err)
 	}
 	w.running[role], w.processes[role] = p, p.pid()
-	if err := w.waitReady(ctx, p); err != nil {
-		return p.explain(fmt.Errorf("the %s process: %w", role, err))
-	}
 	return nil
 }
 
-// waitDrained waits until n deliveries have reached the agent, the ledger has an action of a subscription for each, and the lanes have no
-// open action left. It gives up if nothing of that changes for two minutes.
-func (w *stack) waitDrained(ctx context.Context, subscription string, n int64) error {
-	conn, err := pgx.Connect(ctx, w.postgres)
+// waitLedger waits for what done asks: how many actions of the subscription all the ledger has ever had, how many events wait there, and how
+// many open actions the stream process has loaded.
+func (w *stack) waitLedger(ctx context.Context, done func(actions, waiting, loaded int64) bool) error {
+	conn, err := pgx.Connect(ctx, w.pg.url)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	const patience = 2 * time.Minute
-	var before int64
-	for deadline := time.Now().Add(patience); ; {
-		came, err := w.agent.came(ctx)
+	stream := w.running["stream"]
+	return stream.explain(waitFor(ctx, func() (bool, string, error) {
+		var actions, waiting int64
+		err := conn.QueryRow(ctx, `WITH own AS (SELECT f.id FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1)
+			SELECT (SELECT coalesce(sum(next_lane_seq - 1), 0)::bigint FROM forebay.progress WHERE fence IN (TABLE own)),
+			       (SELECT count(*) FROM forebay.buffer WHERE fence IN (TABLE own))`, w.team+".all").Scan(&actions, &waiting)
 		if err != nil {
-			return err
+			return false, "", err
 		}
-		var wanted int64
-		err = conn.QueryRow(ctx, `SELECT coalesce(sum(next_lane_seq - 1), 0)::bigint FROM forebay.progress p
-			JOIN forebay.fences f ON f.id = p.fence JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name = $1`,
-			w.team+"."+subscription).Scan(&wanted)
-		if err != nil {
-			return err
-		}
-		open, err := w.openActions(ctx)
-		if err != nil {
-			return err
-		}
-		if came == n && wanted == n && open == 0 {
-			return nil
-		}
-		if done := came + wanted - int64(open); done > before {
-			before, deadline = done, time.Now().Add(patience)
-		}
-		if time.Now().After(deadline) {
-			return w.running["stream"].explain(fmt.Errorf("of %d deliveries %d came to the agent; the ledger has %d actions, lanes hold %d; "+
-				"nothing has changed for %s", n, came, wanted, open, patience))
-		}
-		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
-			return err
-		}
+		loaded, err := stream.openActions(ctx)
+		return done(actions, waiting, loaded), fmt.Sprintf("the ledger has %d actions, of which lanes hold %d, and %d events wait", actions, loaded, waiting), err
+	}))
+}
+
+// waitDrained waits until n deliveries have reached the agent, the ledger has an action for each, and the lanes have no open action left.
+func (w *stack) waitDrained(ctx context.Context, n int64) error {
+	if err := w.running["stream"].explain(w.agent.waitCame(ctx, n)); err != nil {
+		return err
 	}
+	return w.waitLedger(ctx, func(actions, _, loaded int64) bool { return actions == n && loaded == 0 })
 }
 
 // stop ends the processes of forebay.
 func (w *stack) stop() {
-	for _, role := range []string{"intake", "stream"} {
-		if p := w.running[role]; p != nil {
-			p.stop()
-		}
+	for _, p := range w.running {
+		p.stop()
 	}
 }
 
@@ -182,8 +157,7 @@ func (w *stack) close() {
 // pipeline is the way of deliveries to the subscription all.
 func (w *stack) pipeline(name string, conns int, mix []share) pipeline {
 	return pipeline{
-		name: name, senders: w.senders(conns, mix), agent: w.agent, processes: w.processes,
-		waitDrained: func(ctx context.Context, n int64) error { return w.waitDrained(ctx, "all", n) },
+		name: name, senders: w.senders(conns, mix), agent: w.agent, processes: w.processes, waitDrained: w.waitDrained,
 	}
 }
 
@@ -199,13 +173,19 @@ func (w *stack) sendersTo(addr string, conns int, mix []share) *senders {
 	}
 }
 
-// transitTimes returns, in ascending order, the times from a delivery's acceptance to its arrival at the agent, and how many were accepted and
-// did not arrive.
-func transitTimes(accepted, came []receipt) (list []time.Duration, lost int) {
+// arrivals are the times at which deliveries came.
+func arrivals(came []receipt) map[uint64]int64 {
 	at := make(map[uint64]int64, len(came))
 	for _, r := range came {
 		at[r.Delivery] = r.At
 	}
+	return at
+}
+
+// transitTimes returns, in ascending order, the times from a delivery's acceptance to its arrival at the agent, and how many were accepted and
+// did not arrive.
+func transitTimes(accepted, came []receipt) (list []time.Duration, lost int) {
+	at := arrivals(came)
 	for _, r := range accepted {
 		if t, ok := at[r.Delivery]; ok {
 			list = append(list, time.Duration(max(0, t-r.At))) // the action may come before the answer has been read

@@ -56,10 +56,6 @@ type trouble struct {
 // The kinds of deliveries of hol. Eight in ten are unrelated: their destination works, though not for one of their entities.
 const holUnrelated, holRefused, holHanging = 0, 1, 2
 
-func runHolScenario(ctx context.Context, o Options, r *Report) error {
-	return hol(holScale).run(ctx, o, r)
-}
-
 func hol(sizes troubleSizes) trouble {
 	return trouble{troubleSizes: sizes, name: "hol", sides: []string{"without", "p99"}, kinds: []int{holUnrelated: 8, holRefused: 1, holHanging: 1},
 		says: "8 in 10 are unrelated, but for one entity that is answered 500 for ever, 1 in 10 goes to a destination that refuses connections, 1 in 10 to one that never answers " +
@@ -78,10 +74,6 @@ func hol(sizes troubleSizes) trouble {
 			return []uint64{delivery}
 		},
 		troubled: func(side int, came agentReport) bool { return side == 0 || came.Failed > 0 && came.Hanging > 0 }}
-}
-
-func runFanoutScenario(ctx context.Context, o Options, r *Report) error {
-	return fanout(fanoutScale).run(ctx, o, r)
 }
 
 func fanout(sizes troubleSizes) trouble {
@@ -140,7 +132,7 @@ func (t trouble) run(ctx context.Context, o Options, r *Report) error {
 			return err
 		}
 	}
-	p99 := make([][]float64, len(t.sides))
+	tails := make([][]float64, len(t.sides)) // p99 of each turn
 	for i := range o.Rounds {
 		for n := range t.sides {
 			side := (i + n) % len(t.sides) // the broker grows warmer: no side is always the first
@@ -148,17 +140,15 @@ func (t trouble) run(ctx context.Context, o Options, r *Report) error {
 			if err != nil {
 				return err
 			}
-			p99[side] = append(p99[side], float64(percentile(times, 0.99).Microseconds()))
+			tails[side] = append(tails[side], p99(times))
 		}
 		for side, name := range t.sides {
-			o.logf("%s round %d: p99 %.2f ms, %s", t.name, i+1, p99[side][i]/1000, name)
+			o.logf("%s round %d: p99 %.2f ms, %s", t.name, i+1, tails[side][i]/1000, name)
 		}
 	}
 	for side, name := range t.sides {
 		if side > 0 {
-			ratio := ratioOf(t.name+"/"+name, "us from accept to action of those that are well, with trouble and without", troubleBar, p99[side], p99[0])
-			ratio.AtMost = true
-			r.Ratios = append(r.Ratios, ratio)
+			r.Ratios = append(r.Ratios, ratioOf(t.name+"/"+name, "us from accept to action of those that are well, with trouble and without", troubleBar, tails[side], tails[0]).most())
 		}
 	}
 	r.Settings[t.name] = fmt.Sprintf("%.0f deliveries/s of 1 KiB, GitHub preset, signed, %d partitions of one topic, %d entities of a kind: %s; processes, topics and groups new for every turn; "+
@@ -172,7 +162,7 @@ func (t trouble) turn(ctx context.Context, o Options, pg *pgServer, side int) ([
 	if err != nil {
 		return nil, err
 	}
-	w, err := o.startStack(ctx, pg, newTeamName(t.name), t.partitions, t.parts(side, refused))
+	w, err := o.startStack(ctx, pg, t.name, t.partitions, t.parts(side, refused), forebayRoles...)
 	if err != nil {
 		return nil, err
 	}
@@ -200,30 +190,11 @@ func (t trouble) turn(ctx context.Context, o Options, pg *pgServer, side int) ([
 // await waits until every wanted delivery has reached the agent, and the trouble was there. It fails if a delivery comes twice or out of order.
 // Deliveries to destinations in trouble need not arrive.
 func (t trouble) await(ctx context.Context, w *stack, wanted []receipt, side int) ([]time.Duration, error) {
-	var came []receipt
-	var sum agentReport
-	const patience = 2 * time.Minute
-	for deadline := time.Now().Add(patience); ; {
-		more, list, err := w.agent.take(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(list) > 0 {
-			came, deadline = append(came, list...), time.Now().Add(patience)
-		}
-		sum.Twice, sum.Unordered, sum.Failed, sum.Hanging = sum.Twice+more.Twice, sum.Unordered+more.Unordered, sum.Failed+more.Failed, sum.Hanging+more.Hanging
-		if sum.Twice > 0 || sum.Unordered > 0 {
-			return nil, fmt.Errorf("%d deliveries came twice, %d out of order", sum.Twice, sum.Unordered)
-		}
+	sum, came, err := w.agent.collect(ctx, func(sum agentReport, came []receipt) (bool, string) {
 		times, lost := transitTimes(wanted, came)
-		if lost == 0 && len(times) > 0 && t.troubled(side, sum) {
-			return times, nil
-		}
-		if time.Now().After(deadline) {
-			return nil, w.running["stream"].explain(fmt.Errorf("%d of %d actions of those that are well did not come; %d calls were answered 500, %d not at all", lost, len(wanted), sum.Failed, sum.Hanging))
-		}
-		if err := waitUntil(ctx, time.Now().Add(100*time.Millisecond)); err != nil {
-			return nil, err
-		}
-	}
+		return lost == 0 && len(times) > 0 && t.troubled(side, sum), fmt.Sprintf(
+			"%d of %d actions of those that are well did not come; %d calls were answered 500, %d not at all", lost, len(wanted), sum.Failed, sum.Hanging)
+	})
+	times, _ := transitTimes(wanted, came)
+	return times, w.running["stream"].explain(cmp.Or(err, sum.onceInOrder()))
 }
