@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
-	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/schemas/short"
 	"github.com/forebay-io/forebay/stream/gate"
 )
@@ -59,16 +56,15 @@ type (
 	}
 )
 
-const aboutVectors = "Records of one partition and what becomes of them, by the rules of CONTRACT.md. Made by vectors_test.go of stream/gate's decisions."
-
-// TestVectors holds the file of test vectors to the subscriber's decoding and the gate.
+// TestVectors holds the subscriber's decoding and the gate to the file of test vectors: one case for each thing to know, and histories by chance.
+// -update writes what the gate says of the records in it.
 func TestVectors(t *testing.T) {
 	t.Parallel()
-	want := vectorFile{About: aboutVectors, Cases: vectorCases()}
+	want, got := readVectors(t), readVectors(t)
 	reasons := map[gate.Reason]bool{}
-	for i := range want.Cases {
-		want.Cases[i].decide()
-		for _, s := range want.Cases[i].Steps {
+	for i := range got.Cases {
+		got.Cases[i].decide()
+		for _, s := range got.Cases[i].Steps {
 			for _, d := range s.Decisions {
 				reasons[d.Reason] = true
 			}
@@ -83,23 +79,29 @@ func TestVectors(t *testing.T) {
 	if len(reasons) > 0 {
 		t.Errorf("CONTRACT.md does not have the reasons %v", reasons)
 	}
-	path := filepath.Join("testdata", "vectors.json")
 	if *update {
-		if err := os.WriteFile(path, want.text(t), 0o644); err != nil {
+		if err := os.WriteFile(vectorsPath, got.text(t), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got vectorFile
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
+		return
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the file is not what the gate says; -update writes it again:\n%s", diff)
+		t.Errorf("the gate does not say what the file does; -update writes it:\n%s", diff)
 	}
+}
+
+var vectorsPath = filepath.Join("testdata", "vectors.json")
+
+func readVectors(t *testing.T) (f vectorFile) {
+	t.Helper()
+	text, err := os.ReadFile(vectorsPath)
+	if err == nil {
+		err = json.Unmarshal(text, &f)
+	}
+	if err != nil || len(f.Cases) == 0 {
+		t.Fatal(len(f.Cases), err)
+	}
+	return f
 }
 
 // text is the file, a step a line.
@@ -203,321 +205,4 @@ func (r *vectorRecord) kafka() *kgo.Record {
 		k.Headers = append(k.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 	}
 	return k
-}
-
-// story makes a case out of events and the ends of waits.
-type story struct{ vectorCase }
-
-var vectorTime = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-
-// event adds an event: "A 3" is revision 3 of entity A as a snapshot. What else it is, change says.
-func (s *story) event(entity string, value int64, change ...func(*schemas.Event)) {
-	e := &schemas.Event{
-		ID: fmt.Sprintf("%s-%d", entity, value), Source: "/acme/orders", Type: "order.changed", Entity: schemas.EntityKey(entity), Time: vectorTime,
-		Version: schemas.Version{Kind: schemas.Sequence, Value: value}, Payload: schemas.Snapshot, Data: fmt.Appendf(nil, `{"rev":%d}`, value),
-	}
-	e.Hash = schemas.HashBody(e.Data)
-	for _, do := range change {
-		do(e)
-	}
-	s.add(record.Encode("", e))
-}
-
-// add adds a record.
-func (s *story) add(k *kgo.Record, change ...func(*vectorRecord)) {
-	r := &vectorRecord{Offset: int64(len(s.Steps)), TimestampMS: vectorTime.UnixMilli(), Headers: map[string]string{}}
-	if k.Key != nil {
-		r.Key = new(string(k.Key))
-	}
-	if k.Value != nil {
-		r.Value = new(string(k.Value))
-	}
-	for _, h := range k.Headers {
-		r.Headers[h.Key] = string(h.Value)
-	}
-	for _, do := range change {
-		do(r)
-	}
-	s.Steps = append(s.Steps, vectorStep{Record: r})
-}
-
-// expire adds the end of a wait.
-func (s *story) expire(lines ...string) {
-	step := vectorStep{}
-	for _, l := range lines {
-		entity, clock, _ := strings.Cut(l, " ")
-		step.Expire = append(step.Expire, [2]string{entity, clock})
-	}
-	s.Steps = append(s.Steps, step)
-}
-
-func id(id string) func(*schemas.Event)         { return func(e *schemas.Event) { e.ID = id } }
-func delta(e *schemas.Event)                    { e.Payload = schemas.Delta }
-func fetched(e *schemas.Event)                  { e.Backfill, e.ID = true, e.ID+"-fetched" }
-func promised(first int64) func(*schemas.Event) { return func(e *schemas.Event) { e.First = &first } }
-func epoch(n int64) func(*schemas.Event) {
-	return func(e *schemas.Event) { e.Version.Epoch, e.ID = n, fmt.Sprintf("%s-e%d", e.ID, n) }
-}
-func clock(name string) func(*schemas.Event) {
-	return func(e *schemas.Event) { e.Version.Clock, e.ID = name, e.ID+"-"+name }
-}
-func sub(n int32) func(*schemas.Event) {
-	return func(e *schemas.Event) { e.Version.Sub, e.ID = n, fmt.Sprintf("%s+%d", e.ID, n) }
-}
-func kind(k schemas.VersionKind) func(*schemas.Event) {
-	return func(e *schemas.Event) {
-		e.Version.Kind = k
-		if k == schemas.Timestamp {
-			e.Version.Value = vectorTime.Add(time.Duration(e.Version.Value) * time.Second).UnixNano()
-		}
-		if k == schemas.None {
-			e.Version = schemas.Version{Kind: k}
-		}
-	}
-}
-func word(text string) func(*schemas.Event) {
-	return func(e *schemas.Event) {
-		e.Version.Kind, e.Version.Value, e.Version.Text, e.ID = schemas.Monotonic, 0, text, text
-	}
-}
-func body(text string) func(*schemas.Event) {
-	return func(e *schemas.Event) { e.Data, e.Hash = []byte(text), schemas.HashBody([]byte(text)) }
-}
-
-// vectorCases are written by hand, one for each thing to know, and then histories by chance.
-func vectorCases() []vectorCase {
-	var cases []vectorCase
-	add := func(name string, p vectorPolicy, tell func(*story)) {
-		p.Start, p.Equal = max(p.Start, gate.StartAny), max(p.Equal, gate.EqualApply)
-		s := &story{vectorCase{Name: name, Policy: p}}
-		tell(s)
-		cases = append(cases, s.vectorCase)
-	}
-	first := vectorPolicy{Start: gate.StartFirst}
-	add("twice, and in order", vectorPolicy{}, func(s *story) {
-		s.event("A", 1)
-		s.event("A", 1)
-		s.event("A", 2)
-		s.event("A", 1)
-		s.event("B", 7)
-		s.event("A", 2, body(`{"rev":"forged"}`))
-		s.event("A", 2, func(e *schemas.Event) { e.Data = []byte(`{"rev":2,"attempt":2}`) }) // what changes between deliveries is not in the hash
-	})
-	add("an id that comes again while the first waits", vectorPolicy{}, func(s *story) {
-		s.event("A", 1)
-		s.event("A", 3)
-		s.event("A", 3)
-		s.event("A", 3, body(`{}`))
-		s.event("A", 2)
-		s.event("A", 3)
-	})
-	add("a gap that is filled", vectorPolicy{}, func(s *story) {
-		for _, rev := range []int64{1, 4, 3, 6, 2, 5} {
-			s.event("A", rev)
-		}
-	})
-	add("a gap that is skipped, and its fillers after all", vectorPolicy{}, func(s *story) {
-		s.event("A", 1)
-		s.event("A", 5)
-		s.event("A", 6)
-		s.event("A", 8)
-		s.expire("A", "B", "A")
-		s.event("A", 3)
-		s.event("A", 3, id("another 3"))
-		s.event("A", 2, delta)
-		s.expire("A")
-		s.event("A", 4)
-		s.event("A", 7)
-		s.event("A", 9)
-	})
-	add("more skipped spans than are remembered", vectorPolicy{}, func(s *story) {
-		s.event("A", 1)
-		for rev := int64(3); rev <= 37; rev += 2 {
-			s.event("A", rev)
-			s.expire("A")
-		}
-		for _, rev := range []int64{2, 4, 6, 36} {
-			s.event("A", rev)
-		}
-	})
-	add("older ones: a snapshot is stale, a delta late", vectorPolicy{}, func(s *story) {
-		s.event("A", 5, kind(schemas.Monotonic))
-		s.event("A", 4, kind(schemas.Monotonic))
-		s.event("A", 3, kind(schemas.Monotonic), delta)
-		s.event("A", 9, kind(schemas.Monotonic))
-	})
-	add("times, which may be equal and not too far ahead", vectorPolicy{FutureSkewMS: 5000}, func(s *story) {
-		s.event("A", 1, kind(schemas.Timestamp))
-		s.event("A", 1, kind(schemas.Timestamp), id("at the same time"))
-		s.event("A", 3600, kind(schemas.Timestamp))
-		s.event("A", 5, kind(schemas.Timestamp))
-		s.event("A", 4, kind(schemas.Timestamp))
-		s.event("A", -3600, kind(schemas.Timestamp), delta)
-	})
-	add("texts and ranks", vectorPolicy{}, func(s *story) {
-		s.event("A", 0, word("01JZ"))
-		s.event("A", 0, word("01JZA"))
-		s.event("A", 0, word("01JZ"), sub(2))
-		s.event("A", 0, word("01jz"))
-		s.event("B", 7, kind(schemas.Monotonic), sub(1))
-		s.event("B", 7, kind(schemas.Monotonic), sub(3))
-		s.event("B", 7, kind(schemas.Monotonic), sub(2))
-		s.event("C", 1, sub(1))
-		s.event("C", 3, sub(2))
-		s.event("C", 3, sub(1))
-		s.event("C", 2)
-	})
-	add("no version", vectorPolicy{}, func(s *story) {
-		s.event("A", 2, kind(schemas.None))
-		s.event("A", 1, kind(schemas.None), id("x"))
-		s.event("A", 2, kind(schemas.None))
-	})
-	add("clocks of one entity", vectorPolicy{}, func(s *story) {
-		s.event("A", 5, clock("issue"))
-		s.event("A", 1, clock("comment"))
-		s.event("A", 3, clock("comment"))
-		s.event("A", 6, clock("issue"))
-		s.expire("A issue", "A comment")
-	})
-	add("a promised first value, waited for", first, func(s *story) {
-		s.event("A", 3, promised(1))
-		s.event("A", 0, promised(1))
-		s.event("A", 2, promised(1))
-		s.event("A", 1, promised(1))
-		s.event("B", 2)
-		s.event("C", 4, promised(2))
-		s.expire("C")
-		s.event("C", 2, promised(2))
-		s.event("C", 1, promised(2), delta)
-		s.event("D", 3, promised(1))
-		s.event("D", 5)
-		s.event("D", 4)
-		s.expire("D")
-	})
-	add("without start first, any begins", vectorPolicy{}, func(s *story) {
-		s.event("A", 3, promised(1))
-		s.event("A", 2, promised(1))
-	})
-	add("epochs", vectorPolicy{}, func(s *story) {
-		s.event("A", 7, epoch(1))
-		s.event("A", 9, epoch(1))
-		s.event("A", 1, epoch(2))
-		s.event("A", 8, epoch(1))
-		s.event("A", 10, epoch(1), delta)
-		s.event("A", 2)
-		s.event("A", 5, epoch(3))
-		s.event("A", 7, epoch(3))
-		s.expire("A")
-		s.event("A", 6, epoch(2))
-		s.event("A", 6, epoch(3))
-	})
-	add("another kind", vectorPolicy{}, func(s *story) {
-		s.event("A", 7)
-		s.event("A", 9)
-		s.event("A", 1, kind(schemas.Timestamp))
-		s.event("A", 0, word("r1"))
-		s.event("A", 7, kind(schemas.Monotonic), id("m7"))
-		s.event("A", 6, kind(schemas.Monotonic), id("m6"))
-	})
-	for _, equal := range []gate.Equal{gate.EqualApply, gate.EqualFirst, gate.EqualLast} {
-		add("equal versions: "+string(equal), vectorPolicy{Equal: equal}, func(s *story) {
-			s.event("A", 1)
-			s.event("A", 1, id("1b"))
-			s.event("A", 1, id("1c"), delta)
-			s.event("A", 3)
-			s.event("A", 3, id("3b"))
-			s.event("A", 3, id("3c"), delta)
-			s.event("A", 2)
-			s.event("A", 5)
-			s.event("A", 5, id("5b"))
-			s.expire("A")
-			s.event("A", 7, delta)
-			s.event("A", 7, id("7b"))
-			s.event("A", 7, id("7c"))
-			s.event("A", 6)
-		})
-	}
-	add("what a backfill fetched", first, func(s *story) {
-		s.event("A", 4, promised(1))
-		s.event("A", 3, promised(1), fetched)
-		s.event("A", 7, promised(1))
-		s.event("A", 6, promised(1), fetched, delta)
-		s.event("A", 8, promised(1), fetched)
-		s.event("A", 8, promised(1), fetched, id("again"))
-		s.event("A", 8, promised(1))
-		s.event("A", 6, promised(1))
-	})
-	add("no events", vectorPolicy{}, func(s *story) {
-		e := &schemas.Event{ID: "1", Source: "/acme/orders", Type: "t", Entity: "A", Time: vectorTime, Payload: schemas.Delta,
-			Version: schemas.Version{Kind: schemas.Sequence, Value: 1}, Data: []byte(`{}`), Hash: schemas.HashBody([]byte(`{}`))}
-		for _, spoil := range []func(*vectorRecord){
-			func(r *vectorRecord) { r.Value = nil },
-			func(r *vectorRecord) { r.Key = nil },
-			func(r *vectorRecord) { r.Headers = map[string]string{"content-type": "application/json"} },
-			func(r *vectorRecord) { r.Headers["ce_specversion"] = "0.3" },
-			func(r *vectorRecord) { delete(r.Headers, "ce_id") },
-			func(r *vectorRecord) { r.Key = new("B") },
-			func(r *vectorRecord) { r.Headers["ce_entityversion"] = "1" },
-			func(r *vectorRecord) { r.Headers["ce_versionkind"] = "newest" },
-			func(r *vectorRecord) { r.Headers["ce_versionkind"] = "none" },
-			func(*vectorRecord) {},
-		} {
-			s.add(record.Encode("", e), spoil)
-		}
-	})
-	add("events of another producer", vectorPolicy{}, func(s *story) {
-		plain := map[string]string{"ce_specversion": "1.0", "ce_id": "1", "ce_source": "https://example.com/shop", "ce_type": "t"}
-		for _, key := range []string{"A", "A", "B"} {
-			s.add(&kgo.Record{Key: []byte(key), Value: []byte(`{}`)}, func(r *vectorRecord) { r.Headers = plain })
-		}
-		s.add(&kgo.Record{Key: []byte("A"), Value: []byte(`{"a":1}`)}, func(r *vectorRecord) { r.Headers = plain })
-	})
-	add("a key that is missing", vectorPolicy{}, func(s *story) {
-		s.add(&kgo.Record{Value: []byte(`{}`)}, func(r *vectorRecord) {
-			r.Headers = map[string]string{"ce_specversion": "1.0", "ce_id": "1", "ce_source": "https://example.com/shop", "ce_type": "t", "ce_subject": "A"}
-		})
-	})
-	for seed := range uint64(8) {
-		cases = append(cases, byChance(seed))
-	}
-	return cases
-}
-
-// byChance is a history of two entities, with all that the hand-written ones have, in any mixture.
-func byChance(seed uint64) vectorCase {
-	rng := rand.New(rand.NewPCG(seed, 18))
-	some := func(percent int) bool { return rng.IntN(100) < percent }
-	s := &story{vectorCase{Name: fmt.Sprintf("by chance, %d", seed), Policy: vectorPolicy{
-		Start: []gate.Start{gate.StartAny, gate.StartFirst}[rng.IntN(2)], FutureSkewMS: 3000,
-		Equal: []gate.Equal{gate.EqualApply, gate.EqualFirst, gate.EqualLast}[rng.IntN(3)],
-	}}}
-	for range 30 {
-		entity := []string{"A", "B"}[rng.IntN(2)]
-		if some(12) {
-			s.expire(entity)
-			continue
-		}
-		var changes []func(*schemas.Event)
-		value := 1 + rng.Int64N(12)
-		maybe := func(percent int, change func(*schemas.Event)) {
-			if some(percent) {
-				changes = append(changes, change)
-			}
-		}
-		maybe(50, promised(1))
-		maybe(10, kind(schemas.Timestamp))
-		maybe(5, epoch(1+rng.Int64N(2)))
-		maybe(10, sub(1+rng.Int32N(2)))
-		maybe(30, delta)
-		maybe(10, fetched)
-		maybe(5, body("{}"))
-		maybe(10, func(e *schemas.Event) { e.ID += "-another" })
-		changes = append(changes, func(e *schemas.Event) {
-			if e.Version.Kind != schemas.Sequence {
-				e.First = nil
-			}
-		})
-		s.event(entity, value, changes...)
-	}
-	return s.vectorCase
 }
