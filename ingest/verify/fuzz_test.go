@@ -23,8 +23,7 @@ func fuzzScheme(f *testing.F, name string, headers ...string) {
 	f.Add([]byte(body), value(0)+",", value(1), value(2))
 	f.Add([]byte(`{}`), "v1,", "1785000000", "msg_1")
 	f.Add([]byte(`{"t":"1785000000"}`), "t=1785000000,v1=,v1", "0", ".")
-	for _, v := range loadVectors(f) {
-		q := v.request(f)
+	for _, q := range published(f) {
 		if h := q.Header.Get(headers[0]); h != "" && len(q.Body) < 4096 {
 			second, third := "", ""
 			if len(headers) > 2 {
