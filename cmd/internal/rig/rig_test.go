@@ -2,8 +2,6 @@ package rig
 
 import (
 	"errors"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,70 +13,6 @@ import (
 
 	"github.com/forebay-io/forebay/schemas/short"
 )
-
-// TestProxyHangs: what hangs is neither forwarded nor closed, and new connections are as Hang, HangAll and Answer say.
-func TestProxyHangs(t *testing.T) {
-	t.Parallel()
-	echo, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer echo.Close()
-	go func() {
-		for c, err := echo.Accept(); err == nil; c, err = echo.Accept() {
-			go io.Copy(c, c)
-		}
-	}()
-	p := HangingProxy(t, echo.Addr().String())
-	dial := func() net.Conn {
-		c, err := net.Dial("tcp", p.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-	// answer is how a word comes back within some time: an end of the connection is another error than none.
-	answer := func(c net.Conn, within time.Duration) error {
-		_ = c.SetDeadline(time.Now().Add(within))
-		if _, err := c.Write([]byte("x")); err != nil {
-			return err
-		}
-		_, err := io.ReadFull(c, make([]byte, 1))
-		return err
-	}
-	answers := func(c net.Conn) {
-		t.Helper()
-		if err := answer(c, time.Minute); err != nil {
-			t.Error(err)
-		}
-	}
-	hangs := func(c net.Conn) {
-		t.Helper()
-		if err := answer(c, 20*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("a connection that hangs: %v", err)
-		}
-	}
-	hanging := func(want int) {
-		t.Helper()
-		if !Until(time.Minute, func() bool { return p.Hanging() == want }) {
-			t.Errorf("%d connections hang, not %d", p.Hanging(), want)
-		}
-	}
-	first := dial()
-	answers(first)
-	p.Hang()
-	hangs(first)
-	answers(dial())
-	p.HangAll()
-	hangs(dial())
-	hanging(3)
-	p.Answer()
-	answers(dial())
-	hangs(first)
-	first.Close()
-	hanging(2)
-}
 
 // TestBrokersDoNotOutliveTheTest: a test process that is killed leaves no broker. A stand-in process owns the cluster.
 func TestBrokersDoNotOutliveTheTest(t *testing.T) {
