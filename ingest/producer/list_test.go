@@ -96,7 +96,7 @@ func TestQuarantineAndList(t *testing.T) {
 func TestListKeepsNothingThatIsDealtWith(t *testing.T) {
 	t.Parallel()
 	delivered := func(offset int64) *kgo.Record {
-		r := quarantineRecord(aside, &ingest.Delivery{Headers: []schemas.Header{{Name: "x-event-id", Value: "7"}}, Body: []byte("x")})
+		r := (*Producer)(nil).QuarantineRecord(aside, &ingest.Delivery{Headers: []schemas.Header{{Name: "x-event-id", Value: "7"}}, Body: []byte("x")})
 		r.Offset = offset
 		return r
 	}

@@ -186,7 +186,7 @@ func (p *Producer) AppendAll(ctx context.Context, deadline time.Time, topic stri
 		records = append(records, p.encode(new(record.Encoder), topic, e, spans[i]))
 	}
 	for _, d := range rest {
-		records = append(records, quarantineRecord(quarantine, d))
+		records = append(records, p.QuarantineRecord(quarantine, d))
 	}
 	_, err := p.ProduceAll(ctx, deadline, records)
 	for _, s := range spans {
@@ -197,12 +197,7 @@ func (p *Producer) AppendAll(ctx context.Context, deadline time.Time, topic stri
 
 // Quarantine implements [ingest.Log].
 func (p *Producer) Quarantine(ctx context.Context, deadline time.Time, topic string, d *ingest.Delivery) error {
-	return p.produce(ctx, deadline, p.calls.Get().(*call), quarantineRecord(topic, d))
-}
-
-// QuarantineRecord returns the record that Quarantine appends. Its value is the delivery's body.
-func (p *Producer) QuarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
-	return quarantineRecord(topic, d)
+	return p.produce(ctx, deadline, p.calls.Get().(*call), p.QuarantineRecord(topic, d))
 }
 
 // Republish appends a record with the same key, value and headers, byte for byte, to the partition of its key in a topic. It returns

@@ -31,8 +31,8 @@ const (
 	requestPrefix  = "http_"
 )
 
-// quarantineRecord returns the record of a quarantined delivery: the body as received, all else in headers.
-func quarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
+// QuarantineRecord returns the record that Quarantine appends: the delivery's body as received, all else in headers.
+func (*Producer) QuarantineRecord(topic string, d *ingest.Delivery) *kgo.Record {
 	headers := make([]kgo.RecordHeader, 0, 8+len(d.Headers))
 	add := func(name, value string) {
 		headers = append(headers, kgo.RecordHeader{Key: name, Value: []byte(value)})

@@ -26,7 +26,7 @@ func TestHeadersFitTheirSchema(t *testing.T) {
 	most.Secret = 2
 	most.Detail, most.URL, most.Headers = "body: syntax at byte 0", "https://hooks.example.com/v1/in/acme/orders", []schemas.Header{{Name: "x-event-id", Value: "7"}}
 	for name, r := range map[string]*kgo.Record{
-		"least": quarantineRecord("quarantine.acme.orders", &least), "most": quarantineRecord("quarantine.acme.orders", &most),
+		"least": (*Producer)(nil).QuarantineRecord("quarantine.acme.orders", &least), "most": (*Producer)(nil).QuarantineRecord("quarantine.acme.orders", &most),
 		"redriven":  markRecord(7, Redriven{At: time.Unix(1_800_000_000, 0), By: "ann", Reason: "mended", Event: "e-1", To: "events.acme.orders/3@9"}),
 		"discarded": markRecord(0, Redriven{At: time.Unix(1_800_000_000, 0), By: "ann"}),
 	} {

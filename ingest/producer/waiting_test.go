@@ -94,7 +94,7 @@ func (a *aged) deliver(n int) int64 {
 	a.t.Helper()
 	var all []*kgo.Record
 	for range n {
-		all = append(all, quarantineRecord(aside, &ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Body: []byte("x"), Received: time.Now()}))
+		all = append(all, (*Producer)(nil).QuarantineRecord(aside, &ingest.Delivery{Team: "acme", Source: "orders", Kind: "unusable", Reason: "missing_field", Body: []byte("x"), Received: time.Now()}))
 	}
 	return a.write(all...) - int64(n) + 1
 }
