@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -51,6 +52,10 @@ func TestBehindIsCountedAsFarAsTheWalkGoes(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
 			t.Errorf("a walk of %d: %s %v", tt.walk, diff, err)
 		}
+	}
+	page, err := f.DeadLetters(t.Context(), DeadLetterQuery{Uncounted: true})
+	if err != nil || len(page.Items) != 3 || slices.ContainsFunc(page.Items, func(d DeadLetter) bool { return !d.Parks || d.Behind != nil }) {
+		t.Errorf("without a count: %+v %v", page.Items, err)
 	}
 }
 

@@ -286,6 +286,32 @@ func TestOvertakenAfterWhatRan(t *testing.T) {
 	}
 }
 
+// Whoever looks for a newer version, which may read much, takes no connection of batches.
+func TestLookForNewerTakesNoConnectionOfBatches(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Actions[0].OnDead = Continue })
+	f.l.Close()
+	f.cfg.MaxConns = 1
+	f.l = open(t, f.cfg)
+	f.n = f.namespace(func(s *Spec) { s.Actions[0].OnDead = Continue })
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "a", 2))
+	f.die(c, 1, "a-1", 1)
+	f.askAction("a-1", Replay, CommandDetail{})
+	f.applyLaneCommands(c)
+	a := f.openActions(c)[0]
+	hold, err := f.l.hot.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hold.Rollback(context.WithoutCancel(t.Context())) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if got, err := f.n.Overtaken(ctx, c, a); !got || err != nil {
+		t.Errorf("beside a batch: %v %v", got, err)
+	}
+}
+
 // The connection breaks around a command's COMMIT: whether the server got it or not, the command is done once, and told as that.
 func TestConnectionCutAtACommand(t *testing.T) {
 	t.Parallel()

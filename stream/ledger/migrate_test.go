@@ -100,6 +100,49 @@ func TestMigrateBesideADeadlock(t *testing.T) {
 	open(t, cfg)
 }
 
+// A migration that waits for a long transaction, such as a pg_dump's, keeps nobody else from the table, and goes on once that has ended.
+func TestMigrateBesideALongTransaction(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	if _, err := Migrate(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	session := func(sql string) *pgx.Conn {
+		conn, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close(context.WithoutCancel(t.Context())) })
+		if _, err := conn.Exec(t.Context(), `SET search_path = `+cfg.Schema+`; `+sql); err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	}
+	session(`ALTER TABLE approvals DROP COLUMN made; DELETE FROM migrations WHERE version_id = 5`)
+	long := session(`BEGIN; SELECT FROM approvals`)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := Migrate(t.Context(), cfg)
+		ended <- err
+	}()
+	other := session(`SET lock_timeout = '30s'`)
+	for waits := false; !waits; {
+		if err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'approvals'::regclass)`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := other.Exec(t.Context(), `SELECT FROM approvals`); err != nil {
+		t.Error("a query behind the migration: ", err)
+	}
+	if _, err := long.Exec(t.Context(), `ROLLBACK`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	open(t, cfg)
+}
+
 // tells is a log that says when it has a line.
 type tells chan<- struct{}
 

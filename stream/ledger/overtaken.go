@@ -10,7 +10,7 @@ import (
 )
 
 // newestOfLine reads the newest version of a version line: its row, and the newest event that the row lacks.
-const newestOfLine = `-- newestOfLine: two probes by key
+const newestOfLine = `-- newestOfLine: a probe by key, and of a line that has not moved lately a walk over all that rows lack, MaxLag events at most
 SELECT kind, epoch, value, version_text, sub FROM version_lines WHERE fence = $1 AND entity = $2 AND clock = $3
 UNION ALL SELECT e.kind, e.epoch, e.value, e.version_text, e.sub FROM progress p CROSS JOIN LATERAL (
     SELECT kind, epoch, value, version_text, sub FROM {events} v
@@ -33,18 +33,18 @@ var ErrTooFar = errors.New("its version line is gone, and too many actions came 
 // lane. The newer event may have run already, or stand behind a in its lane, or have been filtered: a is not the newest state any more. With
 // kind none or order: arrival nothing is newer.
 //
-// Where the line has expired, or went with a former topic, what is still there of later events answers: one walk, on the connections of
-// operators' lists. The error wraps [ErrTooFar] if it took longer than those may; any other, of kind Unavailable, means that another call
+// Where the line has expired, or went with a former topic, what is still there of later events answers by a walk. It asks on the connections
+// of operators' lists: replays of a hundred thousand dead letters, each of which may read MaxLag events, take none of the batches'. The error wraps [ErrTooFar] if it took longer than those may; any other, of kind Unavailable, means that another call
 // may find out.
 func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, error) {
 	if a.Version.Kind == schemas.None {
 		return false, nil
 	}
 	line := []any{c.ID, string(a.Entity), a.Version.Clock}
-	versions, err := n.versions(ctx, n.ledger.hot, newestOfLine, line...)
+	versions, err := n.versions(ctx, newestOfLine, line...)
 	known := len(versions) > 0 && a.LaneSeq >= c.lanesFrom
 	if err == nil && !known && !newerThan(a.Version, versions) {
-		versions, err = n.versions(ctx, n.ledger.read, newerThere, append(line, a.LaneSeq)...)
+		versions, err = n.versions(ctx, newerThere, append(line, a.LaneSeq)...)
 		if pg.StatementTimeout(err) {
 			err = ErrTooFar
 		}
@@ -66,9 +66,9 @@ func newerThan(v schemas.Version, versions []schemas.Version) bool {
 }
 
 // versions runs a query for versions of a line, which it returns without their clock.
-func (n *Namespace) versions(ctx context.Context, db *Pool, sql string, args ...any) (versions []schemas.Version, err error) {
+func (n *Namespace) versions(ctx context.Context, sql string, args ...any) (versions []schemas.Version, err error) {
 	err = n.inWindows(ctx, func(win *windowSet) error {
-		rows, err := db.Query(ctx, win.own(sql), args...)
+		rows, err := n.ledger.read.Query(ctx, win.own(sql), args...)
 		if err != nil {
 			return err
 		}

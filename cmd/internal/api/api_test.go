@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -375,5 +376,16 @@ func TestNothingThatIsSentIsAnswered(t *testing.T) {
 	}
 	if f.asked != nil || f.place != (QuarantinePlace{}) {
 		t.Errorf("it was asked all the same: %v %v", f.asked, f.place)
+	}
+}
+
+// TestWhoIsInterruptedIsToldNothingElse: a client whose work is broken off does not guess that nobody listens.
+func TestWhoIsInterruptedIsToldNothingElse(t *testing.T) {
+	t.Parallel()
+	c, _ := setup(t, nil)
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("interrupted"))
+	if _, err := c.Sources(ctx); err == nil || !strings.HasSuffix(err.Error(), ": interrupted") {
+		t.Error(err)
 	}
 }

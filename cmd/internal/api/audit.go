@@ -137,10 +137,10 @@ func (s *server) before(ctx context.Context, q route, r *http.Request, team stri
 	case strings.HasPrefix(q.change, "subscription.") && s.Stops != nil:
 		item, err = s.Stops.Subscription(ctx, r.PathValue("team"), r.PathValue("subscription"))
 	case q.scope == ofAction:
-		var d *DeadLetterDetail
-		if d, err = s.DeadLetters.DeadLetter(ctx, r.PathValue("action")); err == nil {
-			withhold(&d.Response)
-			item = &d.DeadLetterItem
+		// A dry run looks at the action alone; DeadLetter counts what stands behind it, and may read its whole partition for that.
+		if a, _ := s.DeadLetters.AskDeadLetter(ctx, r.PathValue("action"), r.PathValue("verb"), DeadLetterRequest{DryRun: true}); a != nil {
+			withhold(&a.Response)
+			item = &a.DeadLetterItem
 		}
 	case q.scope == ofReplay:
 		item, err = s.replay(ctx, r)

@@ -224,6 +224,9 @@ func TestPagesAreAudited(t *testing.T) {
 	if _, err := pages.AskDeadLetter(t.Context(), "act-acme", VerbReplay, DeadLetterRequest{Reason: "mended", By: "ann"}); err != nil || len(w.audit) != 1 || w.kept != 1 {
 		t.Fatalf("%v %+v", err, w.audit)
 	}
+	if calls, _ := w.taken(); slices.Contains(calls, "dead letter acme") { // which counts what stands behind it
+		t.Errorf("asked %q for what was before", calls)
+	}
 	if row := w.audit[0]; row.Actor != "loopback" || row.By != "ann" || row.Action != "dlq.replay" || row.Team != "acme" || row.Object != "act-acme" || row.Reason != "mended" ||
 		row.Outcome != OutcomeDone || row.Before == nil || strings.Contains(string(row.Before), answered) {
 		t.Errorf("%+v %s", row, row.Before)

@@ -99,6 +99,9 @@ func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
 		resp.Body.Close()
 		resp, err = c.http.Do(req)
 	}
+	if ended := context.Cause(req.Context()); err != nil && ended != nil {
+		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w", ended) // says nothing of who is asked
+	}
 	if err != nil {
 		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay dev` or `forebay serve` running there? --url or FOREBAY_URL names another address", err)
 	}

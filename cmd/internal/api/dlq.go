@@ -17,6 +17,7 @@ type DeadLetters interface {
 	DeadLetterGroups(ctx context.Context, f DeadLetterFilter) (Page[DeadLetterGroup], error)
 	DeadLetter(ctx context.Context, id string) (*DeadLetterDetail, error)
 	DeadRecord(ctx context.Context, id string) (*DeadRecord, error)
+	// AskDeadLetter has for a dry run an answer beside its error where the dead letter is there, and may not be asked for this.
 	AskDeadLetter(ctx context.Context, id, verb string, r DeadLetterRequest) (*DeadLetterAnswer, error)
 }
 
@@ -164,14 +165,21 @@ func (s *server) askDeadLetter(ctx context.Context, r *http.Request) (any, error
 func deadLetterFilter(r *http.Request) (DeadLetterFilter, error) {
 	q := r.URL.Query()
 	f := DeadLetterFilter{Team: q.Get("team"), Subscription: q.Get("subscription"), Source: q.Get("source"), Entity: schemas.EntityKey(q.Get("entity")), Type: q.Get("type"),
-		Destination: q.Get("destination"), Class: q.Get("class"), Group: q.Get("group"), Cursor: q.Get("cursor")}
+		Destination: q.Get("destination"), Class: q.Get("class"), Group: q.Get("group"), Cursor: q.Get("cursor"), Uncounted: q.Has("behind")}
 	var err error
 	f.Limit, f.Since, err = limitAndSince(q)
+	if behind := q.Get("behind"); err == nil && behind != "" && behind != "false" {
+		err = schemas.Errorf(schemas.Invalid, "", "behind may only be false")
+	}
 	return f, err
 }
 
 func deadLetterQuery(f DeadLetterFilter) url.Values {
-	return query(f.Limit, f.Since, map[string]string{"team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": string(f.Entity), "type": f.Type,
+	behind := ""
+	if f.Uncounted {
+		behind = "false"
+	}
+	return query(f.Limit, f.Since, map[string]string{"behind": behind, "team": f.Team, "subscription": f.Subscription, "source": f.Source, "entity": string(f.Entity), "type": f.Type,
 		"destination": f.Destination, "class": f.Class, "group": f.Group, "cursor": f.Cursor})
 }
 

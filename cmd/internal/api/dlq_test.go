@@ -77,11 +77,12 @@ func TestDeadLettersOverTheWire(t *testing.T) {
 		"list": {func() (any, error) { return c.DeadLetters(t.Context(), filter) }, Page[DeadLetterItem]{Items: []DeadLetterItem{deadItem}, Next: "more"}, nil},
 		"groups": {func() (any, error) { return c.DeadLetterGroups(t.Context(), filter) },
 			Page[DeadLetterGroup]{Items: []DeadLetterGroup{deadGroup}, More: true}, nil},
-		"get":     {func() (any, error) { return c.DeadLetter(t.Context(), id) }, &deadDetail, []string{"get", id}},
-		"record":  {func() (any, error) { return c.DeadRecord(t.Context(), id) }, &deadRecord, []string{"record", id}},
-		"replay":  {func() (any, error) { return c.AskDeadLetter(t.Context(), id, VerbReplay, req) }, &deadAnswer, []string{"replay", id}},
-		"discard": {func() (any, error) { return c.AskDeadLetter(t.Context(), id, VerbDiscard, req) }, &deadAnswer, []string{"discard", id}},
-		"resolve": {func() (any, error) { return c.AskDeadLetter(t.Context(), id, VerbResolve, req) }, &deadAnswer, []string{"resolve", id}},
+		"uncounted": {func() (any, error) { return c.DeadLetters(t.Context(), DeadLetterFilter{Limit: 50, Uncounted: true}) }, Page[DeadLetterItem]{Items: []DeadLetterItem{deadItem}, Next: "more"}, nil},
+		"get":       {func() (any, error) { return c.DeadLetter(t.Context(), id) }, &deadDetail, []string{"get", id}},
+		"record":    {func() (any, error) { return c.DeadRecord(t.Context(), id) }, &deadRecord, []string{"record", id}},
+		"replay":    {func() (any, error) { return c.AskDeadLetter(t.Context(), id, VerbReplay, req) }, &deadAnswer, []string{"replay", id}},
+		"discard":   {func() (any, error) { return c.AskDeadLetter(t.Context(), id, VerbDiscard, req) }, &deadAnswer, []string{"discard", id}},
+		"resolve":   {func() (any, error) { return c.AskDeadLetter(t.Context(), id, VerbResolve, req) }, &deadAnswer, []string{"resolve", id}},
 	} {
 		*f = deadFake{}
 		got, err := tt.call()
@@ -91,8 +92,12 @@ func TestDeadLettersOverTheWire(t *testing.T) {
 		if d := cmp.Diff(tt.asked, f.asked); d != "" {
 			t.Errorf("%s: %s", what, d)
 		}
-		if tt.asked == nil && !cmp.Equal(filter, f.filter) {
-			t.Errorf("%s: %s", what, cmp.Diff(filter, f.filter))
+		asked := filter
+		if what == "uncounted" {
+			asked = DeadLetterFilter{Limit: 50, Uncounted: true}
+		}
+		if tt.asked == nil && !cmp.Equal(asked, f.filter) {
+			t.Errorf("%s: %s", what, cmp.Diff(asked, f.filter))
 		}
 		if f.req != (DeadLetterRequest{}) && f.req != req {
 			t.Errorf("%s: asked %+v", what, f.req)
@@ -114,6 +119,9 @@ func TestDeadLettersTakeNothingButTheirRequest(t *testing.T) {
 		{"GET", "/v1/dlq/x/replay", "", "", 404},
 		{"GET", "/v1/dlq?team=acme&limit=10", "", "", 200},
 		{"GET", "/v1/dlq?teams=acme", "", "", 400},
+		{"GET", "/v1/dlq?behind=false", "", "", 200},
+		{"GET", "/v1/dlq?behind=true", "", "", 400},
+		{"GET", "/v1/dlq-groups?behind=false", "", "", 400},
 		{"GET", "/v1/dlq-groups?limit=many", "", "", 400},
 	} {
 		f.asked = nil

@@ -56,7 +56,7 @@ func (s *server) routes() []route {
 		{"GET /v1/gaps", s.Entities != nil, s.gaps, access.See, ofFilter, []string{"team", "subscription", "source", "waits", "since", "limit", "cursor"}, ""},
 		{"GET /v1/entities/{team}/{subscription}/{source}/{entity}", s.Entities != nil, s.entity, access.See, ofPath, []string{"since", "limit"}, ""},
 
-		{"GET /v1/dlq", dead, s.deadLetters, access.See, ofFilter, deadLetters, ""},
+		{"GET /v1/dlq", dead, s.deadLetters, access.See, ofFilter, append([]string{"behind"}, deadLetters...), ""},
 		{"GET /v1/dlq-groups", dead, s.deadLetterGroups, access.See, ofFilter, deadLetters, ""},
 		{"GET /v1/dlq/{action}", dead, s.deadLetter, access.See, ofAction, nil, ""},
 		{"GET /v1/dlq/{action}/record", dead, s.deadRecord, access.Content, ofAction, nil, ""},

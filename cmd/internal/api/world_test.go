@@ -178,11 +178,14 @@ func (w *world) DeadRecord(_ context.Context, id string) (*DeadRecord, error) {
 }
 
 func (w *world) AskDeadLetter(_ context.Context, id, _ string, r DeadLetterRequest) (*DeadLetterAnswer, error) {
+	team, _ := trimmed(id, "act-")
+	if r.DryRun {
+		return &DeadLetterAnswer{DeadLetterItem: deadIn(team)}, cmp.Or(w.refuses, w.has(team))
+	}
 	w.changed(r.By)
 	if w.refuses != nil {
 		return nil, w.refuses
 	}
-	team, _ := trimmed(id, "act-")
 	return &DeadLetterAnswer{DeadLetterItem: deadIn(team)}, w.has(team)
 }
 

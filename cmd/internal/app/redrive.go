@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	ownerPatience = 5 * time.Second        // how long waitForOwner waits
-	ownerLook     = 100 * time.Millisecond // how often waitForOwner looks whether the owner has applied the command
+	ownerPatience  = 5 * time.Second        // how long waitForOwner waits
+	firstOwnerLook = 2 * time.Millisecond   // when it looks first whether the owner has applied the command: whoever asks for many waits for each
+	ownerLook      = 100 * time.Millisecond // how often it looks in the end
 )
 
 // Redrive runs an event that waits behind a gap or is held, by a command for the partition's owner; or it produces a quarantined record
@@ -125,12 +126,12 @@ func (i *inboxAPI) askOwner(ctx context.Context, box *inbox.Inbox, item inbox.It
 func (i *inboxAPI) waitForOwner(ctx context.Context, box *inbox.Inbox, id int64, noWait bool) (inbox.CommandStatus, error) {
 	until := time.NewTimer(ownerPatience)
 	defer until.Stop()
-	for {
+	for looks := 0; ; looks++ {
 		s, err := box.CommandStatus(ctx, id)
 		if err != nil || s.EndedAt != nil || s.Owner == "" || noWait {
 			return s, err
 		}
-		look := time.NewTimer(ownerLook)
+		look := time.NewTimer(untilLook(looks))
 		select {
 		case <-look.C:
 		case <-until.C:
@@ -141,6 +142,11 @@ func (i *inboxAPI) waitForOwner(ctx context.Context, box *inbox.Inbox, id int64,
 			return s, schemas.Errorf(schemas.Unavailable, "redrive", "command %d was written, and the wait for its end was broken off: %w", id, context.Cause(ctx))
 		}
 	}
+}
+
+// untilLook is how long to wait for the next look of so many: an owner that is told answers within milliseconds.
+func untilLook(looks int) time.Duration {
+	return min(firstOwnerLook<<min(looks, 10), ownerLook)
 }
 
 // produce produces a quarantined record again, to the partition of its key, where it is decided like any other. It says in out what it

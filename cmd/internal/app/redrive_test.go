@@ -132,6 +132,18 @@ func TestWhatCannotBeRedrivenSaysWhy(t *testing.T) {
 	}
 }
 
+// TestOwnersAreSoonLookedAt: who asks for a hundred thousand waits for each of them, and a lost owner costs few looks.
+func TestOwnersAreSoonLookedAt(t *testing.T) {
+	t.Parallel()
+	var within time.Duration
+	for looks := range 4 {
+		within += untilLook(looks)
+	}
+	if within > ownerLook/2 || untilLook(1000) != ownerLook {
+		t.Errorf("four looks in %s, and at last every %s", within, untilLook(1000))
+	}
+}
+
 // TestRedriveWithoutAnOwner: where nobody owns the partition, or its owner does not answer, the word is kept and said so.
 func TestRedriveWithoutAnOwner(t *testing.T) {
 	t.Parallel()

@@ -291,10 +291,11 @@ func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadL
 	req.Reason, req.By, req.DryRun = c.Reason, whoAmI(), c.DryRun
 	req.Watch = len(c.Action) > 0 // of many that a filter finds, each would be waited for
 	b := &bulk[api.DeadLetterAnswer]{env: e, rate: c.Rate, dryRun: c.DryRun, does: verb, yes: c.Yes, named: len(c.Action) > 0, leftOut: map[string]int{}}
-	add := func(i api.DeadLetterItem) {
-		b.requests = append(b.requests, request[api.DeadLetterAnswer]{name: i.ID, partition: deadPartition(&i), do: func(noWait bool) (*api.DeadLetterAnswer, string, error) {
+	add := func(i *api.DeadLetterItem) { // of which little is kept: there may be hundreds of thousands
+		id, was := i.ID, standing{i.Topic != "", i.Behind, i.BehindAtLeast}
+		b.requests = append(b.requests, request[api.DeadLetterAnswer]{name: id, partition: deadPartition(i), do: func(noWait bool) (*api.DeadLetterAnswer, string, error) {
 			req.NoWait = noWait
-			return askDeadLetter(e.ctx, client, &i, verb, req)
+			return askDeadLetter(e.ctx, client, id, was, verb, req)
 		}})
 	}
 	for _, text := range c.Action {
@@ -303,20 +304,25 @@ func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadL
 			return err
 		}
 		for _, id := range ids {
-			add(api.DeadLetterItem{ID: id})
+			add(&api.DeadLetterItem{ID: id})
 		}
 	}
 	if !b.named {
-		err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, func(i *api.DeadLetterItem) error {
+		found, p := int64(0), e.progress()
+		err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, c.DryRun, func(i *api.DeadLetterItem) error {
+			if found++; p.due() {
+				p.say(found, 0, fmt.Sprintf("%d found", found))
+			}
 			if leaveOut != nil {
 				if why := leaveOut(i); why != "" {
 					b.leftOut[why]++
 					return nil
 				}
 			}
-			add(*i)
+			add(i)
 			return nil
 		})
+		p.clear()
 		if err != nil {
 			return err
 		}
@@ -332,19 +338,25 @@ func deadPartition(i *api.DeadLetterItem) string {
 	return fmt.Sprintf("%s.%s %s/%d", i.Team, i.Subscription, i.Topic, i.Partition)
 }
 
-// askDeadLetter sends a request about a dead letter. The listener's answer does not count what waits behind it, so this takes the count
-// of i, which a list has returned. For a dry run by id it asks for the count.
-func askDeadLetter(ctx context.Context, client *api.Client, i *api.DeadLetterItem, verb string, req api.DeadLetterRequest) (*api.DeadLetterAnswer, string, error) {
-	answer, err := client.AskDeadLetter(ctx, i.ID, verb, req)
+// standing is what a list says of how many events wait behind a dead letter.
+type standing struct {
+	listed          bool // else its id alone is known
+	behind, atLeast *int64
+}
+
+// askDeadLetter sends a request about a dead letter. The listener's answer does not count what waits behind it, so this takes the count of a
+// list. For a dry run by id it asks for the count.
+func askDeadLetter(ctx context.Context, client *api.Client, id string, was standing, verb string, req api.DeadLetterRequest) (*api.DeadLetterAnswer, string, error) {
+	answer, err := client.AskDeadLetter(ctx, id, verb, req)
 	if err != nil {
 		return nil, "", err
 	}
-	if req.DryRun && i.Topic == "" { // i has nothing but the id
-		if d, err := client.DeadLetter(ctx, i.ID); err == nil {
-			i = &d.DeadLetterItem
+	if req.DryRun && !was.listed {
+		if d, err := client.DeadLetter(ctx, id); err == nil {
+			was.behind, was.atLeast = d.Behind, d.BehindAtLeast
 		}
 	}
-	answer.Behind, answer.BehindAtLeast = i.Behind, i.BehindAtLeast
+	answer.Behind, answer.BehindAtLeast = was.behind, was.atLeast
 	return answer, answer.State, nil
 }
 
@@ -359,9 +371,11 @@ var answerColumns = []column[api.DeadLetterAnswer]{
 	{name: "event", wide: true, value: func(i api.DeadLetterAnswer) string { return i.EventID }},
 }
 
-// eachDeadLetter calls do for every dead letter that a filter selects, page after page, until do returns an error.
-func eachDeadLetter(ctx context.Context, client *api.Client, filter deadLetterFilter, do func(*api.DeadLetterItem) error) error {
+// eachDeadLetter calls do for every dead letter that a filter selects, page after page, until do returns an error. With behind, what waits
+// behind each is counted.
+func eachDeadLetter(ctx context.Context, client *api.Client, filter deadLetterFilter, behind bool, do func(*api.DeadLetterItem) error) error {
 	query, err := filter.query(1000)
+	query.Uncounted = !behind
 	if err != nil {
 		return err
 	}
@@ -414,7 +428,7 @@ func (c *dlqExportCmd) write(e *env, client *api.Client, w io.Writer) error {
 		total = c.total(e.ctx, client)
 		p.say(0, total, "0 written")
 	}
-	err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, func(i *api.DeadLetterItem) error {
+	err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, false, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
 		if err != nil {
 			if schemas.KindOf(err) == schemas.NotFound {

@@ -26,6 +26,8 @@ type deadListener struct {
 	query  string
 	asked  []string // "verb id"
 	refuse map[string]schemas.Kind
+
+	uncounted bool // the last list was asked for without what waits behind each
 }
 
 func (l *deadListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -40,7 +42,7 @@ func (l *deadListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		from := 0
 		fmt.Sscan(r.URL.Query().Get("cursor"), &from)
 		if from == 0 {
-			l.query = r.URL.Query().Get("group") + r.URL.Query().Get("class")
+			l.query, l.uncounted = r.URL.Query().Get("group")+r.URL.Query().Get("class"), r.URL.Query().Get("behind") == "false"
 		}
 		page := api.Page[api.DeadLetterItem]{Items: l.items[from:min(from+2, len(l.items))]}
 		if from+2 < len(l.items) {
@@ -104,10 +106,10 @@ func TestReplayInBulk(t *testing.T) {
 		}
 	}
 	code, out, errs := l.run(t, append([]string{"replay", "--class", "rejected", "-o", "id"}, why...)...)
-	if code != exitOK || out != "a\ne\n" || l.query != "rejected" || !containsAll(errs, "3 selected, 2 done, 1 gone on", "1 left out, flagged", "1 left out, outcome unknown") {
+	if code != exitOK || out != "a\ne\n" || l.query != "rejected" || !l.uncounted || !containsAll(errs, "3 selected, 2 done, 1 gone on", "1 left out, flagged", "1 left out, outcome unknown") {
 		t.Errorf("%d %q %q %s", code, l.query, out, errs)
 	}
-	if code, _, errs := l.run(t, "replay", "--all", "--dry-run"); code != exitOK || !strings.Contains(errs, "2 planned (dry run: nothing was done)") {
+	if code, _, errs := l.run(t, "replay", "--all", "--dry-run"); code != exitOK || l.uncounted || !strings.Contains(errs, "2 planned (dry run: nothing was done)") {
 		t.Errorf("%d %s", code, errs)
 	}
 	if code, _, _ := l.run(t, append([]string{"replay", "c"}, why...)...); code != exitConflict {

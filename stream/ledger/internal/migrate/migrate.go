@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
+	"fmt"
 	"hash/fnv"
 	"io/fs"
 	"log/slog"
@@ -27,13 +28,19 @@ var files embed.FS
 const (
 	table    = "migrations"
 	deadlock = "40P01"
-	tries    = 20 // deadlocks with transactions of running processes, each of which leaves nothing of a migration
+	// tries are deadlocks with transactions of running processes, and locks that were waited for: each leaves nothing of a migration.
+	tries = 20
+	// lockWait is the longest wait for a lock, in milliseconds: whoever wants the table meanwhile waits behind it, which is for as long as a
+	// pg_dump takes, or somebody's open transaction.
+	lockWait = "2000"
 )
 
 // Up brings a schema to this binary's version under a session lock and returns the files that it ran. It creates the schema, which is
 // first in conn's search_path. Calls may overlap: the later ones wait and find nothing to do. op is what errors say was tried.
 func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.Logger) (ran []string, err error) {
-	db := stdlib.OpenDB(*conn)
+	own := conn.Copy()
+	own.RuntimeParams["lock_timeout"], own.RuntimeParams["statement_timeout"] = lockWait, "0" // whatever the role has by default
+	db := stdlib.OpenDB(*own)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := createSchema(ctx, db, schema); err != nil {
 		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
@@ -57,10 +64,14 @@ func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.
 		for _, r := range results {
 			ran = append(ran, r.Source.Path)
 		}
-		if answer, ok := errors.AsType[*pgconn.PgError](err); !ok || answer.Code != deadlock {
+		if answer, ok := errors.AsType[*pgconn.PgError](err); !pg.Locked(err) && (!ok || answer.Code != deadlock) {
 			break
 		}
-		log.WarnContext(ctx, "a migration and a transaction of a running process waited for each other; trying again", "error", pg.Redact(err))
+		log.WarnContext(ctx, "a migration waits for a transaction that has its tables, or the two for each other; trying again", "error", pg.Redact(err))
+	}
+	if pg.Locked(err) {
+		err = fmt.Errorf("another transaction holds a table for longer than running processes may be kept waiting, such as a pg_dump: "+
+			"run this again once it has ended (pg_stat_activity, pg_locks): %w", err)
 	}
 	if err != nil {
 		return ran, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
