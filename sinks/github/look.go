@@ -43,8 +43,8 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 		query.Set("sort", "created")
 		query.Set("direction", "desc")
 	}
-	at := s.looks.At(a.ID, in)
-	for ; !at.all && at.pages < maxPages; s.looks.Reach(a.ID, in, at) {
+	at := s.looks.At(a, in)
+	for ; !at.all && at.pages < maxPages; s.looks.Reach(a, in, at) {
 		query.Set("page", strconv.Itoa(at.pages+1))
 		if a.Looks != nil {
 			a.Looks()
@@ -55,7 +55,7 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
 		if made := list.found; made != nil {
-			s.looks.Forget(a.ID)
+			s.looks.Forget(a)
 			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", made.HTMLURL[:min(len(made.HTMLURL), 500)])}, true, nil
 		}
 		out, err := s.judge(answer)
@@ -71,7 +71,7 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 	if at.all {
 		return sink.Outcome{}, false, nil
 	}
-	s.looks.Forget(a.ID) // whoever runs it again later may find fewer
+	s.looks.Forget(a) // whoever runs it again later may find fewer
 	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
 		"whether an earlier attempt has made its %s cannot be told: there are more than %d of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", s.do, at.seen))
 }

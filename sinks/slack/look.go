@@ -102,8 +102,8 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 		method = "conversations.replies"
 		query.Set("ts", m.ThreadTS)
 	}
-	at := s.looks.At(a.ID, in)
-	for ; !at.all && at.pages < maxPages; s.looks.Reach(a.ID, in, at) {
+	at := s.looks.At(a, in)
+	for ; !at.all && at.pages < maxPages; s.looks.Reach(a, in, at) {
 		if at.next != "" {
 			query.Set("cursor", at.next)
 		}
@@ -116,12 +116,12 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
 		if page.found {
-			s.looks.Forget(a.ID)
+			s.looks.Forget(a)
 			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(page.ts)), Made: made(m.Channel, page.ts)}, true, nil
 		}
 		if err := s.judge(method, answer, page); err != nil {
 			if page.Error == "invalid_cursor" {
-				s.looks.Forget(a.ID)
+				s.looks.Forget(a)
 			}
 			out, err := api.Ended(answer, api.Untouched(err))
 			return out, false, err
@@ -131,7 +131,7 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 	if at.all {
 		return sink.Outcome{}, false, nil
 	}
-	s.looks.Forget(a.ID) // whoever runs it again later may find fewer
+	s.looks.Forget(a) // whoever runs it again later may find fewer
 	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
 		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", at.seen))
 }
