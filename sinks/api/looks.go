@@ -2,6 +2,7 @@ package api
 
 import (
 	"sync"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -48,4 +49,14 @@ func (l *Looks[T]) Forget(a sink.Action) {
 	for _, doubt := range []bool{false, true} {
 		delete(l.far, look{a.ID, a.Epoch, doubt})
 	}
+}
+
+// Wider returns a span of time as it is to be asked for by a clock that is ahead of ours, or behind: it begins or ends where that has it, and lacks
+// nothing that it had.
+func Wider(in sink.Span, ahead time.Duration) sink.Span {
+	in.From = in.From.Add(min(0, ahead))
+	if !in.To.IsZero() {
+		in.To = in.To.Add(max(0, ahead))
+	}
+	return in
 }

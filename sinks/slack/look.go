@@ -83,20 +83,26 @@ func (r *reply) message(l *api.List) error {
 
 // reach is how far a look has come.
 type reach struct {
-	next        string // the cursor of the page that comes next
-	pages, seen int    // that were read
-	all         bool   // there is no more to be read, and nothing was found
+	next        string        // the cursor of the page that comes next
+	pages, seen int           // that were read
+	all         bool          // there is no more to be read, and nothing was found
+	ahead       time.Duration // of Slack's clock, by which it asks
+}
+
+// since has a query ask for a span of time by Slack's clock.
+func (r reach) since(query url.Values, in sink.Span) {
+	in = api.Wider(in, r.ahead)
+	query.Set("oldest", strconv.FormatInt(max(0, in.From.Add(-skew).Unix()), 10))
+	if !in.To.IsZero() {
+		query.Set("latest", strconv.FormatInt(in.To.Add(skew).Unix(), 10))
+	}
 }
 
 // posted looks for the message that an earlier attempt may have posted within a span of time.
 func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Span) (out sink.Outcome, found bool, err error) {
 	method := "conversations.history"
 	query := url.Values{
-		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)},
-		"oldest": {strconv.FormatInt(max(0, in.From.Add(-skew).Unix()), 10)}, "inclusive": {"true"},
-	}
-	if !in.To.IsZero() {
-		query.Set("latest", strconv.FormatInt(in.To.Add(skew).Unix(), 10))
+		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)}, "inclusive": {"true"},
 	}
 	if m.ThreadTS != "" {
 		method = "conversations.replies"
@@ -104,6 +110,7 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 	}
 	at := s.looks.At(a, in)
 	for ; !at.all && at.pages < maxPages; s.looks.Reach(a, in, at) {
+		at.since(query, in)
 		if at.next != "" {
 			query.Set("cursor", at.next)
 		}
@@ -126,7 +133,11 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 			out, err := api.Ended(answer, api.Untouched(err))
 			return out, false, err
 		}
-		at = reach{page.next, at.pages + 1, at.seen + page.seen, page.next == ""}
+		if at.pages == 0 && at.ahead == 0 && answer.Ahead != 0 {
+			at = reach{ahead: answer.Ahead} // the same again, by its clock
+			continue
+		}
+		at = reach{page.next, at.pages + 1, at.seen + page.seen, page.next == "", at.ahead}
 	}
 	if at.all {
 		return sink.Outcome{}, false, nil
