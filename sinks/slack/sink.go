@@ -91,6 +91,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err != nil {
 		return sink.Outcome{}, err
 	}
+	fit(values["blocks"])
 	m := message{
 		Channel: values.Text("channel"), Text: values.Text("text"), Blocks: values["blocks"], ThreadTS: values.Text("thread_ts"),
 		Metadata: metadata{eventType, payload{a.ID}},
