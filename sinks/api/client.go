@@ -111,6 +111,8 @@ type Answer struct {
 	Body     []byte // nil where [Call.Read] has read it
 	// Broken says why it was not read to its end: a [sink.AttemptError], [guard.ErrTooLarge], or what [Call.Read] said.
 	Broken error
+	// Ahead is by how much the API's clock is ahead of ours, where that is more than a minute; below zero: it is behind.
+	Ahead time.Duration
 	// Outcome is to be recorded.
 	Outcome sink.Outcome
 }
@@ -127,7 +129,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 		return Answer{}, c.redact.Err(err)
 	}
 	defer resp.Body.Close()
-	a := Answer{Code: resp.StatusCode, Header: resp.Header, Redirect: guard.Location(resp)}
+	a := Answer{Code: resp.StatusCode, Header: resp.Header, Redirect: guard.Location(resp), Ahead: ahead(resp.Header, c.now())}
 	body := &window{from: resp.Body, left: maxBody, keep: c.redact.Limit()}
 	if call.Read != nil && sink.ClassOfStatus(resp.StatusCode) == sink.ClassOK {
 		a.Broken = call.Read(newList(body))
@@ -140,6 +142,16 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 		Code: resp.StatusCode, Response: c.redact.Head(body.head), RetryAfter: guard.RetryAfter(resp.Header, c.now()),
 	}
 	return a, nil
+}
+
+// ahead returns by how much the clock of an answer's Date (RFC 9110, section 6.6.1) is ahead of now; 0 where it has none, or the way of the answer
+// and whole seconds may be all of it.
+func ahead(h http.Header, now time.Time) time.Duration {
+	date, err := http.ParseTime(h.Get("Date"))
+	if by := date.Sub(now); err == nil && by.Abs() > time.Minute {
+		return by
+	}
+	return 0
 }
 
 // Answer implements [sink.Answerer].

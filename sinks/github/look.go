@@ -29,22 +29,25 @@ type post struct {
 
 // reach is how far a look has come.
 type reach struct {
-	pages, seen int  // that were read
-	all         bool // there is no more to be read, and nothing was found
+	pages, seen int           // that were read
+	all         bool          // there is no more to be read, and nothing was found
+	ahead       time.Duration // of GitHub's clock, by which it asks
 }
 
 // findEarlier looks for the issue or comment that an earlier attempt may have made within a span of time. Issues are listed newest
 // first, comments oldest first. The parameter since is about the last change, which is never before the creation.
 func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in sink.Span) (out sink.Outcome, found bool, err error) {
-	since := in.From.Add(-skew).UTC().Truncate(time.Second)
-	query := url.Values{"since": {since.Format(time.RFC3339)}, "per_page": {strconv.Itoa(pageSize)}}
+	query := url.Values{"per_page": {strconv.Itoa(pageSize)}}
 	if s.do == Issue {
 		query.Set("state", "all")
 		query.Set("sort", "created")
 		query.Set("direction", "desc")
 	}
-	at := s.looks.At(a.ID, in)
-	for ; !at.all && at.pages < maxPages; s.looks.Reach(a.ID, in, at) {
+	at := s.looks.At(a, in)
+	for ; !at.all && at.pages < maxPages; s.looks.Reach(a, in, at) {
+		by := api.Wider(in, at.ahead)
+		since := by.From.Add(-skew).UTC().Truncate(time.Second)
+		query.Set("since", since.Format(time.RFC3339))
 		query.Set("page", strconv.Itoa(at.pages+1))
 		if a.Looks != nil {
 			a.Looks()
@@ -55,7 +58,7 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
 		if made := list.found; made != nil {
-			s.looks.Forget(a.ID)
+			s.looks.Forget(a)
 			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "%s of an earlier attempt is there", made.HTMLURL[:min(len(made.HTMLURL), 500)])}, true, nil
 		}
 		out, err := s.judge(answer)
@@ -65,13 +68,17 @@ func (s *Sink) findEarlier(ctx context.Context, path []string, a sink.Action, in
 		if err != nil {
 			return out, false, api.Untouched(err)
 		}
+		if at.pages == 0 && at.ahead == 0 && answer.Ahead != 0 {
+			at = reach{ahead: answer.Ahead} // the same again, by its clock
+			continue
+		}
 		last := !strings.Contains(answer.Header.Get("Link"), `rel="next"`) || list.n == 0
-		at = reach{at.pages + 1, at.seen + list.n, last || s.pastSpan(list.last, since, in.To)}
+		at = reach{at.pages + 1, at.seen + list.n, last || s.pastSpan(list.last, since, by.To), at.ahead}
 	}
 	if at.all {
 		return sink.Outcome{}, false, nil
 	}
-	s.looks.Forget(a.ID) // whoever runs it again later may find fewer
+	s.looks.Forget(a) // whoever runs it again later may find fewer
 	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
 		"whether an earlier attempt has made its %s cannot be told: there are more than %d of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", s.do, at.seen))
 }

@@ -124,7 +124,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			}
 		}
 	}
-	s.looks.Forget(a.ID)
+	s.looks.Forget(a)
 	answer, err := s.Client.Do(ctx, call)
 	if err != nil {
 		return sink.Outcome{}, err

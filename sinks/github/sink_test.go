@@ -494,3 +494,26 @@ func TestLookGoesOnWhereItWas(t *testing.T) {
 		t.Errorf("pages %v, %d comments, %d calls spent", pages, f.Done(), spent)
 	}
 }
+
+// TestLookByAnotherClock: however far our clock is ahead of GitHub's, or behind, a look finds what was made; it asks once more for that.
+func TestLookByAnotherClock(t *testing.T) {
+	t.Parallel()
+	for by, calls := range map[time.Duration]int{-time.Hour: 2, -6 * time.Minute: 2, 0: 1, 6 * time.Minute: 2, time.Hour: 2} {
+		for _, do := range []github.Do{github.Issue, github.Comment} {
+			f, a, theirs := &fake{page: 1}, sinktest.Action(1), time.Now().Add(by)
+			a.Doubt, a.DoubtEnd, a.Event.RecordedTime = true, time.Now(), time.Now().Add(-time.Second)
+			body := "x\n\n<!-- forebay:" + string(a.ID) + " -->"
+			f.put(&f.comments, "", "somebody's", theirs)
+			f.put(&f.comments, "", body, theirs)
+			f.put(&f.issues, "", body, theirs)
+			f.put(&f.issues, "", "somebody's", theirs)
+			s := must(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Date", theirs.UTC().Format(http.TimeFormat))
+				f.ServeHTTP(w, r)
+			})), token, do, does[do])
+			if _, err := s.Do(t.Context(), a); err != nil || f.Done() != 2 || len(f.calls) > calls+1 {
+				t.Errorf("their clock %s ahead, %s: %d of two, %v, %v", by, do, f.Done(), f.calls, err)
+			}
+		}
+	}
+}

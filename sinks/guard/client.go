@@ -166,8 +166,9 @@ func (c *Client) Close() {
 }
 
 // once keeps net/http from sending a request again when a kept-alive connection turns out dead: it does so for requests with GetBody,
-// and without a body for a GET or where it sees an idempotency key, and the lane counts attempts. A body is otherwise left as it is:
-// net/http sends one that it knows to be in memory together with the headers, any other in a packet of its own. The header is a copy, and
+// and without a body where it sees an idempotency key, and the lane counts attempts. A GET without one it may send again, which changes
+// nothing: with a body to keep it from that, a GET over HTTP/2 would be of unknown length, which proxies pass on in chunks. A body is left as it
+// is: net/http sends one that it knows to be in memory together with the headers, any other in a packet of its own. The header is a copy, and
 // says that the request is [Outgoing].
 func once(req *http.Request) *http.Request {
 	req.GetBody = nil
@@ -176,9 +177,7 @@ func once(req *http.Request) *http.Request {
 		req.Header = http.Header{}
 	}
 	req.Header.Set(Outgoing, "true")
-	switch {
-	case req.Body != http.NoBody:
-	case req.Method == http.MethodPost:
+	if req.Body == nil || req.Body == http.NoBody {
 		// A body of unknown length would be sent in chunks, which some servers do not read. net/http does not see a key under this name,
 		// which is the same to servers.
 		for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
@@ -187,8 +186,6 @@ func once(req *http.Request) *http.Request {
 				req.Header[strings.ToLower(name)] = key
 			}
 		}
-	default:
-		req.Body = struct{ io.ReadCloser }{req.Body}
 	}
 	return req
 }

@@ -257,7 +257,11 @@ func TestTLSIsVerified(t *testing.T) {
 // Idempotency-Key again by itself. Each says how long it is: some servers read no body in chunks, not even an empty one.
 func TestSentOnce(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{"body", ""} {
+	for _, body := range []string{"body", "", "none"} {
+		content := func() io.Reader { return strings.NewReader(body) }
+		if body == "none" {
+			body, content = "", func() io.Reader { return nil }
+		}
 		var n atomic.Int32
 		server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.Header.Get("Content-Length") != strconv.Itoa(len(body)) || len(r.TransferEncoding) > 0 || r.Header.Get("Idempotency-Key") != "k" {
@@ -269,7 +273,7 @@ func TestSentOnce(t *testing.T) {
 		}))
 		c := must(t, Config{AllowNetworks: loopback})
 		for i := range 2 {
-			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(body))
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, content())
 			req.Header.Set("Idempotency-Key", "k")
 			resp, err := c.Do(req)
 			if (err != nil) != (i == 1) {

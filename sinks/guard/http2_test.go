@@ -108,6 +108,28 @@ func TestADeadHTTP2ConnectionIsLeft(t *testing.T) {
 	})
 }
 
+// TestAGetHasNoBody: not even an empty one of unknown length, with which servers and proxies on the way may refuse it.
+func TestAGetHasNoBody(t *testing.T) {
+	t.Parallel()
+	for _, http2 := range []bool{false, true} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if (r.ProtoMajor == 2) != http2 || r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+				t.Errorf("%s: length %d, in %q", r.Proto, r.ContentLength, r.TransferEncoding)
+			}
+		}))
+		server.EnableHTTP2 = http2
+		server.StartTLS()
+		defer server.Close()
+		roots := x509.NewCertPool()
+		roots.AddCert(server.Certificate())
+		resp, err := get(t, must(t, Config{AllowNetworks: loopback, TLS: &tls.Config{RootCAs: roots}}), server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+}
+
 // TestHTTP2SaysWhatItHasNotProcessed: a server that goes away, or has no room for a stream, says that it has not looked at it (RFC 9113, sections
 // 6.8 and 8.7). Of what else it does to a stream nobody can tell.
 func TestHTTP2SaysWhatItHasNotProcessed(t *testing.T) {

@@ -83,27 +83,34 @@ func (r *reply) message(l *api.List) error {
 
 // reach is how far a look has come.
 type reach struct {
-	next        string // the cursor of the page that comes next
-	pages, seen int    // that were read
-	all         bool   // there is no more to be read, and nothing was found
+	next        string        // the cursor of the page that comes next
+	pages, seen int           // that were read
+	all         bool          // there is no more to be read, and nothing was found
+	ahead       time.Duration // of Slack's clock, by which it asks
+}
+
+// since has a query ask for a span of time by Slack's clock.
+func (r reach) since(query url.Values, in sink.Span) {
+	in = api.Wider(in, r.ahead)
+	query.Set("oldest", strconv.FormatInt(max(0, in.From.Add(-skew).Unix()), 10))
+	if !in.To.IsZero() {
+		query.Set("latest", strconv.FormatInt(in.To.Add(skew).Unix(), 10))
+	}
 }
 
 // posted looks for the message that an earlier attempt may have posted within a span of time.
 func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Span) (out sink.Outcome, found bool, err error) {
 	method := "conversations.history"
 	query := url.Values{
-		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)},
-		"oldest": {strconv.FormatInt(max(0, in.From.Add(-skew).Unix()), 10)}, "inclusive": {"true"},
-	}
-	if !in.To.IsZero() {
-		query.Set("latest", strconv.FormatInt(in.To.Add(skew).Unix(), 10))
+		"channel": {m.Channel}, "include_all_metadata": {"true"}, "limit": {strconv.Itoa(pageSize)}, "inclusive": {"true"},
 	}
 	if m.ThreadTS != "" {
 		method = "conversations.replies"
 		query.Set("ts", m.ThreadTS)
 	}
-	at := s.looks.At(a.ID, in)
-	for ; !at.all && at.pages < maxPages; s.looks.Reach(a.ID, in, at) {
+	at := s.looks.At(a, in)
+	for ; !at.all && at.pages < maxPages; s.looks.Reach(a, in, at) {
+		at.since(query, in)
 		if at.next != "" {
 			query.Set("cursor", at.next)
 		}
@@ -116,22 +123,26 @@ func (s *Sink) posted(ctx context.Context, a sink.Action, m message, in sink.Spa
 			return sink.Outcome{}, false, api.Untouched(err)
 		}
 		if page.found {
-			s.looks.Forget(a.ID)
+			s.looks.Forget(a)
 			return sink.Outcome{Code: answer.Code, Response: fmt.Appendf(nil, "message %s of an earlier attempt is there", clip(page.ts)), Made: made(m.Channel, page.ts)}, true, nil
 		}
 		if err := s.judge(method, answer, page); err != nil {
 			if page.Error == "invalid_cursor" {
-				s.looks.Forget(a.ID)
+				s.looks.Forget(a)
 			}
 			out, err := api.Ended(answer, api.Untouched(err))
 			return out, false, err
 		}
-		at = reach{page.next, at.pages + 1, at.seen + page.seen, page.next == ""}
+		if at.pages == 0 && at.ahead == 0 && answer.Ahead != 0 {
+			at = reach{ahead: answer.Ahead} // the same again, by its clock
+			continue
+		}
+		at = reach{page.next, at.pages + 1, at.seen + page.seen, page.next == "", at.ahead}
 	}
 	if at.all {
 		return sink.Outcome{}, false, nil
 	}
-	s.looks.Forget(a.ID) // whoever runs it again later may find fewer
+	s.looks.Forget(a) // whoever runs it again later may find fewer
 	return sink.Outcome{}, false, api.Untouched(s.Failed(sink.ClassRejected,
 		"whether an earlier attempt has posted cannot be told: the channel has more than %d messages of that time; look there, then `dlq resolve` the action, or `dlq replay --outcome-unknown` it", at.seen))
 }

@@ -113,3 +113,63 @@ func TestLookBeginsAgainWhereItMust(t *testing.T) {
 		t.Errorf("asked with cursors %q, want three looks from the beginning", cursors)
 	}
 }
+
+// TestLookOfALaterClaimBeginsAgain: while this process did not have the partition, another owner may have posted, on a page that was read before.
+func TestLookOfALaterClaimBeginsAgain(t *testing.T) {
+	t.Parallel()
+	for _, doubt := range []bool{false, true} {
+		f := newFake()
+		f.size = 15
+		for range 20 {
+			f.add(map[string]any{"channel": channel})
+		}
+		limited := true
+		s := must(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if limited && r.URL.Query().Get("cursor") != "" {
+				w.WriteHeader(http.StatusTooManyRequests)
+				return
+			}
+			f.ServeHTTP(w, r)
+		})), token, simple())
+		a := sinktest.Action(1)
+		a.Attempt, a.FirstAt, a.Epoch = 2, time.Now(), 3
+		if doubt {
+			a.Attempt, a.Doubt, a.DoubtEnd = 1, true, time.Now()
+		}
+		if _, err := s.Do(t.Context(), a); sink.ClassOf(err) != sink.ClassThrottled {
+			t.Fatal(err)
+		}
+		f.add(map[string]any{"channel": channel, "metadata": map[string]any{"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
+		limited = false
+		a.Epoch++
+		if _, err := s.Do(t.Context(), a); err != nil || f.Done() != 1 {
+			t.Errorf("in doubt %v: %d messages, %v", doubt, f.Done(), err)
+		}
+	}
+}
+
+// TestLookByAnotherClock: however far our clock is ahead of Slack's, or behind, a look finds what was posted; it asks once more for that.
+func TestLookByAnotherClock(t *testing.T) {
+	t.Parallel()
+	for by, looks := range map[time.Duration]int{-time.Hour: 3, -6 * time.Minute: 3, 0: 2, 6 * time.Minute: 3, time.Hour: 3} {
+		for _, doubt := range []bool{false, true} {
+			f, a, theirs := newFake(), sinktest.Action(1), time.Now().Add(by)
+			f.size = 1
+			a.Attempt, a.FirstAt = 2, time.Now()
+			if doubt {
+				a.Attempt, a.Doubt, a.DoubtEnd, a.Event.RecordedTime = 1, true, time.Now(), time.Now().Add(-time.Second)
+			}
+			ts := fmt.Sprintf("%d.000001", theirs.Unix())
+			f.add(map[string]any{"channel": channel, "ts": ts, "metadata": map[string]any{
+				"event_type": "forebay", "event_payload": map[string]any{"action_id": string(a.ID)}}})
+			f.add(map[string]any{"channel": channel, "ts": ts})
+			s := must(t, serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Date", theirs.UTC().Format(http.TimeFormat))
+				f.ServeHTTP(w, r)
+			})), token, simple())
+			if _, err := s.Do(t.Context(), a); err != nil || f.Done() != 1 || f.looks > looks {
+				t.Errorf("their clock %s ahead, in doubt %v: %d messages, %d looks, %v", by, doubt, f.Done(), f.looks, err)
+			}
+		}
+	}
+}

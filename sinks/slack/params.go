@@ -47,6 +47,41 @@ func most(around map[string]any, name string) int {
 	return 0
 }
 
+// fit cuts the texts of blocks of which Slack takes fewer characters than of other text objects: of a header, a section's fields and a button
+// (docs.slack.dev, reference/block-kit).
+func fit(blocks any) {
+	switch v := blocks.(type) {
+	case []any:
+		for _, e := range v {
+			fit(e)
+		}
+	case map[string]any:
+		switch v["type"] {
+		case "header":
+			shorten(v["text"], 150)
+		case "button":
+			shorten(v["text"], 75)
+		case "section":
+			fields, _ := v["fields"].([]any)
+			for _, e := range fields {
+				shorten(e, 2000)
+			}
+		}
+		for _, e := range v {
+			fit(e)
+		}
+	}
+}
+
+// shorten cuts a text object's text.
+func shorten(object any, most int) {
+	if o, ok := object.(map[string]any); ok {
+		if text, ok := o["text"].(string); ok {
+			o["text"] = template.Shorten(text, most)
+		}
+	}
+}
+
 // escape makes texts of events harmless where Slack reads mrkdwn: in text, in text objects of that type and in markdown blocks.
 func escape(around map[string]any, name string) func(string) string {
 	if name != "text" {

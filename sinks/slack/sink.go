@@ -91,6 +91,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	if err != nil {
 		return sink.Outcome{}, err
 	}
+	fit(values["blocks"])
 	m := message{
 		Channel: values.Text("channel"), Text: values.Text("text"), Blocks: values["blocks"], ThreadTS: values.Text("thread_ts"),
 		Metadata: metadata{eventType, payload{a.ID}},
@@ -103,7 +104,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			return out, err
 		}
 	}
-	s.looks.Forget(a.ID)
+	s.looks.Forget(a)
 	var decoded reply
 	answer, err := s.Client.Do(ctx, api.Call{Method: http.MethodPost, Path: []string{"chat.postMessage"}, Body: m, Key: a.ID, Read: decoded.read})
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *Sink) amend(ctx context.Context, a sink.Action, m message) (sink.Outcom
 		a.Made = out.Made
 	}
 	var known bool
-	s.looks.Forget(of.ID)
+	s.looks.Forget(of)
 	if m.Channel, m.TS, known = strings.Cut(a.Made, "/"); !known {
 		return sink.Outcome{Response: []byte("there is no message of it to change")}, nil
 	}

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -159,6 +161,54 @@ func TestMessage(t *testing.T) {
 	if f.looks != 0 {
 		t.Errorf("a first attempt looked %d times", f.looks)
 	}
+}
+
+// TestTextsOfBlocksFit: Slack takes fewer characters of some texts than of others, and refuses the message for one more.
+func TestTextsOfBlocksFit(t *testing.T) {
+	t.Parallel()
+	a := sinktest.Action(1)
+	a.Event.Data = []byte(`{"title":"` + strings.Repeat("ü", 5000) + `"}`)
+	const text = `{"type":"plain_text","text":"{{body.title}}"}`
+	var blocks []any
+	if err := json.Unmarshal([]byte(`[{"type":"header","text":`+text+`},{"type":"section","text":`+text+`,"fields":[`+text+`],"accessory":
+		{"type":"button","text":`+text+`}},{"type":"actions","elements":[{"type":"button","text":`+text+`}]},{"type":"divider"}]`), &blocks); err != nil {
+		t.Fatal(err)
+	}
+	made := "{{[{'type': 'header', 'text': {'type': 'plain_text', 'text': body.title}}]}}"
+	for want, blocks := range map[string]any{"150 3000 2000 75 75": blocks, "150": made} {
+		f := newFake()
+		if _, err := must(t, serve(t, f), token, map[string]any{"channel": channel, "text": "x", "blocks": blocks}).Do(t.Context(), a); err != nil {
+			t.Fatal(err)
+		}
+		sent, _ := json.Marshal(f.messages[0]["blocks"])
+		var got []string
+		for _, key := range []string{"0.text", "1.text", "1.fields.0", "1.accessory.text", "2.elements.0.text"} {
+			if text := at(f.messages[0]["blocks"], key+".text"); text != "" {
+				got = append(got, fmt.Sprint(utf8.RuneCountInString(text)))
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("characters %v, want %s: %.300s", got, want, sent)
+		}
+	}
+}
+
+// at returns the text at a path in a JSON value; empty: there is none.
+func at(v any, path string) string {
+	for key := range strings.SplitSeq(path, ".") {
+		switch in := v.(type) {
+		case []any:
+			n, _ := strconv.Atoi(key)
+			if n >= len(in) {
+				return ""
+			}
+			v = in[n]
+		case map[string]any:
+			v = in[key]
+		}
+	}
+	s, _ := v.(string)
+	return s
 }
 
 func TestRetryFindsItsMessageOnALaterPage(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 // Cut is the mark behind a text that was cut.
 const Cut = "… (cut)"
 
-// cut returns a text of at most so many characters, the mark included; 0 is no bound.
-func cut(text string, most int) string {
+// Shorten returns a text of at most so many characters, the mark included; 0 is no bound.
+func Shorten(text string, most int) string {
 	if most <= 0 || len(text) <= most || utf8.RuneCountInString(text) <= most {
 		return text
 	}
@@ -58,7 +58,7 @@ func stripped(v any) any {
 			}
 			return r
 		}, strings.ReplaceAll(v, "\r\n", "\n"))
-		return cut(comments.ReplaceAllString(v, ""), maxFenced)
+		return Shorten(comments.ReplaceAllString(v, ""), maxFenced)
 	case []any:
 		for i := range v {
 			v[i] = stripped(v[i])

@@ -129,7 +129,7 @@ func (t *text) value(in *input) (any, error) {
 		}
 		b.WriteString(piece)
 	}
-	return cut(b.String(), t.most), nil
+	return Shorten(b.String(), t.most), nil
 }
 
 // valueOf returns what a part's expression gives: its texts made harmless where they may be taken for instructions.
@@ -148,7 +148,7 @@ func (t *text) escaped(v any, escape func(string) string, most int) any {
 		if escape != nil {
 			v = escape(v)
 		}
-		return cut(v, most)
+		return Shorten(v, most)
 	case []any:
 		for i := range v {
 			v[i] = t.escaped(v[i], escape, most)

@@ -31,6 +31,7 @@ type entry struct {
 	lastClass   sink.Class         // of the last attempt that was seen to end
 	inARow      int                // how many attempts ended with it
 	notBefore   time.Time          // no attempt earlier; zero: at once
+	touched     time.Time          // when the last attempt that may have acted had ended, at the latest; see settling
 	due         time.Time          // when its retry was to begin; zero: its next attempt is no retry
 	held        []ledger.Span      // when a retry was due, and guards, the rate or others at the destination did not let it begin
 	waitsFor    string             // class and text with which it is recorded to wait for a guard
@@ -116,20 +117,25 @@ func (e *entry) mayBeEarly(d *sinkQueue, which destination.Again) bool {
 	return which == destination.AgainAll || (e.class == "" || destination.Troubling(e.class)) && e.beside < d.Retry.Attempts
 }
 
-// early has the next attempt made before its time.
+// early has the next attempt made before its time. One that waits only to settle has its time in own already.
 func (e *entry) early() {
-	e.own, e.due, e.notBefore = e.notBefore, time.Now(), time.Time{}
+	if e.notBefore.After(e.own) {
+		e.own = e.notBefore
+	}
+	e.due, e.notBefore = time.Now(), time.Time{}
 }
 
 // mayLook reports whether an attempt before the next one may have acted (see [sink.Action.Earlier]).
 func (e *entry) mayLook() bool { return e.Attempts > 0 || !e.DoubtEnd.IsZero() }
 
-// settling returns for how long the next attempt still has to wait because an owner that was killed may have acted just now.
+// settling returns for how long the next attempt still has to wait, however early it is tried, because one before it, or of an owner that was
+// killed, may have acted just now.
 func (e *entry) settling(settle time.Duration) time.Duration {
-	if e.DoubtEnd.IsZero() {
-		return 0
+	last := e.touched
+	if e.DoubtEnd.After(last) {
+		last = e.DoubtEnd
 	}
-	return min(settle, time.Until(e.DoubtEnd.Add(settle))) // the end is by the ledger's clock
+	return min(settle, time.Until(last.Add(settle))) // a DoubtEnd is by the ledger's clock
 }
 
 // countClass returns how many attempts in a row have ended with class, this one included. It knows of attempts in this process

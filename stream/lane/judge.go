@@ -68,7 +68,7 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 			wait = max(wait, retryAfter)
 		}
 		if !sink.Untouched(err) {
-			wait = max(wait, e.to.Settle)
+			e.touched, wait = time.Now(), max(wait, e.to.Settle)
 		}
 	}
 	switch judgeAttempt(e.to.Retry, kind, class, attempts, inARow, elapsed, wait) {

@@ -184,10 +184,10 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 	}
 	var left time.Duration
 	for _, d := range s.q.dispatch.order {
-		left = max(left, p.stillInFlight(d.Timeout))
+		left = max(left, p.stillInFlight(d.Timeout+d.Settle))
 	}
 	if left > 0 {
-		return fmt.Errorf("close lanes of %s/%d: calls of the previous owner may be in flight for another %s",
+		return fmt.Errorf("close lanes of %s/%d: calls of the previous owner may be in flight or act for another %s",
 			c.Partition.Topic, c.Partition.Number, left)
 	}
 	if p.withoutDoubt() {

@@ -131,7 +131,7 @@ func (p *partition) worthReading() bool {
 	return !p.ending() && (p.roomForPage() > 0 || len(p.needsRefill) > 0 && p.roomToRefill() || p.latest.unread())
 }
 
-// stillInFlight returns how much longer a call of the previous owner may be in flight at a destination with this timeout.
+// stillInFlight returns how much longer a call of the previous owner may be in flight, or act, at a destination with this timeout and time to settle.
 func (p *partition) stillInFlight(timeout time.Duration) time.Duration {
 	if p.uncleanSince.IsZero() {
 		return 0

@@ -117,6 +117,9 @@ func (q *queues) restore(e *entry) {
 		return
 	}
 	e.due = time.Now().Add(e.NextIn)
+	if e.Attempts > 0 {
+		e.touched = time.Now().Add(min(0, e.NextIn-q.dispatch.find(e.Destination).Settle)) // its retry is due no earlier than it has settled
+	}
 	if e.Status.Waits() { // it asks whenever it is loaded; nobody knows since when it is held
 		_, e.due = e.countedAttempts(e.Attempts)
 	} else if e.NextIn > 0 {
@@ -126,8 +129,12 @@ func (q *queues) restore(e *entry) {
 			e.early()
 		}
 	}
-	if safe := q.safeFrom(e); safe.After(e.notBefore) {
+	safe := q.safeFrom(e)
+	if safe.After(e.notBefore) {
 		e.notBefore = safe
+	}
+	if e.Attempts > 0 && safe.After(e.touched) { // the previous owner may have made one more
+		e.touched = safe
 	}
 }
 

@@ -132,7 +132,7 @@ func (l *loader) makeRoom() {
 	}
 }
 
-// spillWaiting spills lanes whose heads wait for their next attempt.
+// spillWaiting spills lanes whose heads wait for their next attempt, but for those that are early and only settle: nothing would know that.
 func (l *loader) spillWaiting(p *partition) {
 	s := l.s
 	soon, before := time.Now().Add(spillFrom), s.q.spilled.count
@@ -140,7 +140,7 @@ func (l *loader) spillWaiting(p *partition) {
 		if p.open <= s.q.cfg.MaxOpen/2 || s.q.spilled.count >= maxSpilled {
 			break
 		}
-		if la.state == waiting && la.head.notBefore.After(soon) {
+		if la.state == waiting && la.head.notBefore.After(soon) && !la.head.own.After(la.head.notBefore) {
 			s.q.spilled.waitUntil(la.head.notBefore, la)
 			s.q.spill(la)
 		}

@@ -116,7 +116,7 @@ func (m *BudgetMetrics) refuse(a sink.Action) {
 	m.refused.WithLabelValues(a.Destination).Inc()
 	lines, _ := m.lines.LoadOrStore(a.Destination, rate.NewLimiter(rate.Every(time.Minute), 1))
 	if lines.(*rate.Limiter).Allow() {
-		m.log.Warn("a destination says a cost that is none: it counts as what the run before has cost; Forebay-Cost is a decimal from 0 to 1000000000 with at most six places, such as 0.25",
+		m.log.Warn("a destination says a cost that is none: it counts as what the run before has cost; Forebay-Cost is a decimal from 0 to 1000000000, such as 0.25",
 			"destination", a.Destination, "action", a.Name, "action_id", string(a.ID))
 	}
 }

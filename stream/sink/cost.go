@@ -15,16 +15,22 @@ const (
 	MaxCost Cost = 1e9 * 1e6
 )
 
-var errCost = errors.New("not a cost: write a decimal from 0 to 1000000000 with at most six places, such as 0.25")
+var errCost = errors.New("not a cost: write a decimal from 0 to 1000000000, such as 0.25")
 
-// ParseCost reads a cost as destinations write it. It takes nothing else than digits with a point: no sign, no exponent, no word.
+// ParseCost reads a cost as destinations write it. It takes nothing else than digits with a point: no sign, no exponent, no word. What is behind
+// the sixth place, as where floating-point numbers were added, is rounded up.
 func ParseCost(s string) (Cost, error) {
 	whole, part, point := strings.Cut(s, ".")
-	if whole == "" || len(whole) > 10 || len(part) > costDigits || point && part == "" {
+	if whole == "" || len(whole) > 10 || point && part == "" {
 		return 0, errCost
 	}
-	n, err := strconv.ParseUint(whole+part+strings.Repeat("0", costDigits-len(part)), 10, 63)
-	if err != nil || Cost(n) > MaxCost {
+	part += strings.Repeat("0", costDigits)
+	rest := strings.TrimRight(part[costDigits:], "0")
+	n, err := strconv.ParseUint(whole+part[:costDigits], 10, 63)
+	if rest != "" {
+		n++
+	}
+	if err != nil || strings.Trim(rest, "0123456789") != "" || Cost(n) > MaxCost {
 		return 0, errCost
 	}
 	return Cost(n), nil

@@ -14,8 +14,8 @@
 // does: rather an operator's glance than a second message. Errors of a look are [AttemptError.Untouched].
 //
 // A destination may carry a call out seconds after it was cut off, and list what it did later still. How long that takes is said in
-// the sink's spec (Settle), and lanes make no attempt before. Each call that looks is told to [Action.Looks]. A look that is cut
-// short goes on where it was with the next attempt.
+// the sink's spec (Settle), and lanes make no attempt before, however early they try. Each call that looks is told to [Action.Looks]. It
+// asks by the API's clock. A look that is cut short goes on where it was with the owner's next attempt; another owner begins again.
 //
 // Run again with `dlq replay --outcome-unknown` ([Action.Twice]) it looks all the same, and a look that cannot tell or may not
 // look does not stop it any more. What a look cannot see is a call that the API carries out only afterwards.
