@@ -183,11 +183,11 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if s.MaxBody > 0 && int64(len(body)) > s.MaxBody {
 		return verdict{outcome: tooLarge, reason: "source"}
 	}
-	if s.Limiter != nil && !s.Limiter.AllowN(d.started, 1) {
+	if s.Limiter != nil && !s.Limiter.Allow() {
 		return verdict{outcome: throttled, reason: "source", wait: wait(s.Limiter)}
 	}
 	// After the source's, so that what is over that takes nothing from the team's other sources.
-	if s.TeamLimiter != nil && !s.TeamLimiter.AllowN(d.started, 1) {
+	if s.TeamLimiter != nil && !s.TeamLimiter.Allow() {
 		return verdict{outcome: throttled, reason: "team", wait: wait(s.TeamLimiter)}
 	}
 	if answer := h.challenge(d); answer != nil {
