@@ -197,7 +197,7 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 		parent, state := trace.Child(event.TraceParent, event.TraceState)
 		record.SetHop(produced, parent, state)
 		record.SetRedriven(produced, redriven(now, r.By, r.Reason, from))
-		partition, offset, err := q.a.intake.log.Republish(ctx, source.Topic, produced)
+		partition, offset, err := fitLog{q.a.intake.log, q.a}.Republish(ctx, source.Topic, produced)
 		if err != nil {
 			return nil, err
 		}
