@@ -245,20 +245,17 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request) bool {
 	now := time.Now()
 	d := &delivery{team: r.PathValue("team"), name: r.PathValue("source"), source: s, started: now, read: now, received: h.c.Now(),
 		request: verify.Request{Method: r.Method, Query: r.URL.RawQuery, Header: r.Header, Body: []byte{}}}
-	v, authentic := verdict{}, true
 	if verified {
-		v, authentic = h.authentic(d)
-	}
-	if authentic {
-		v = verdict{outcome: handshake, handshake: h.challenge(d)}
-		if v.handshake == nil {
+		if v, ok := h.authentic(d); !ok { // it is answered as if there were no such source, at once
+			h.observe(r.Context(), d, v)
 			return false
 		}
 	}
-	h.observe(r.Context(), d, v)
-	if v.outcome == refused {
-		waitBeforeRefusal(r.Context(), d)
+	v := verdict{outcome: handshake, handshake: h.challenge(d)}
+	if v.handshake == nil {
+		return false
 	}
+	h.observe(r.Context(), d, v)
 	h.answer(w, d, v)
 	return true
 }
