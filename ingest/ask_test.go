@@ -70,8 +70,10 @@ func TestWhoCannotProveItsQuestion(t *testing.T) {
 			in.handler.ServeHTTP(w, r)
 			answers = append(answers, w)
 		}
-		if diff := cmp.Diff(answers[1].Result().Header, answers[0].Result().Header); diff != "" || answers[0].Code != 405 || answers[0].Body.String() != answers[1].Body.String() || time.Since(began) != 0 {
-			t.Errorf("%d %s after %s: %s", answers[0].Code, answers[0].Body, time.Since(began), diff)
+		got, want := answers[0], answers[1]
+		diff := cmp.Diff(want.Result().Header, got.Result().Header)
+		if diff != "" || got.Code != 405 || got.Body.String() != want.Body.String() || time.Since(began) != 0 {
+			t.Errorf("%d %s after %s: %s", got.Code, got.Body, time.Since(began), diff)
 		}
 	})
 }

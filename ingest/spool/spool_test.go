@@ -832,7 +832,8 @@ func TestInTheLogAfterAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.move(q.lanes[calls[0].lane()]) // for an older one, which was given up meanwhile
-	if _, err := q.leave(t.Context(), calls, time.Now(), nil); !errors.Is(err, ingest.ErrSpooled) || len(q.batch)+len(q.lanes) > 0 || u.s.size.Load() != 0 {
+	_, err = q.leave(t.Context(), calls, time.Now(), nil)
+	if !errors.Is(err, ingest.ErrSpooled) || len(q.batch)+len(q.lanes) > 0 || u.s.size.Load() != 0 {
 		t.Errorf("%v; %d to be written, %d entities, %d bytes", err, len(q.batch), len(q.lanes), u.s.size.Load())
 	}
 }

@@ -102,7 +102,7 @@ func TestSNSCertificates(t *testing.T) {
 	}
 }
 
-// All sources of a process have one certificate of a URL, those of before a reload and after it. Deliveries that come at once wait for one fetch of it.
+// All sources of a process have one certificate of a URL, those of before a reload and after it. Deliveries that come at once wait for one fetch.
 func TestSNSCertificatesAreShared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -270,7 +270,8 @@ func TestKeysOfATopicThatCannotBeRead(t *testing.T) {
 			}
 			sum, now := sha256.Sum256([]byte(planner)), time.Now()
 			if fault.Keys[0] == kmsg.Fetch { // until then all of it has been read
-				if err := topics.put(t.Context(), stored{Agent: Agent{Team: "acme", Name: "planner", RevokedAt: &now}, Hash: hex.EncodeToString(sum[:])}); err != nil {
+				revoked := stored{Agent: Agent{Team: "acme", Name: "planner", RevokedAt: &now}, Hash: hex.EncodeToString(sum[:])}
+				if err := topics.put(t.Context(), revoked); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -19,8 +19,8 @@ type seen struct {
 	err error // why it is not known where it begins and ends
 }
 
-// look asks what topics are there, and where they begin and end: for all of them at once, since an intake may have many teams, and without kadm, of whose
-// answer one topic that may not be described takes all.
+// look asks what topics are there, and where they begin and end: for all of them at once, since an intake may have many teams, and without kadm, of
+// whose answer one topic that may not be described takes all.
 func look(ctx context.Context, client *kgo.Client, topics []string) map[string]*seen {
 	all := map[string]*seen{}
 	m := kmsg.NewPtrMetadataRequest()

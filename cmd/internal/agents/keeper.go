@@ -148,8 +148,8 @@ func follow(client *kgo.Client, reads, want map[string]*team) {
 	}
 }
 
-// turn takes what comes. It looks at the topics meanwhile, and ends when it is time to look again, or before long where not all are known yet; when other
-// teams are wanted; and when [Keeper.look] has found others.
+// turn takes what comes. It looks at the topics meanwhile, and ends when it is time to look again, or before long where not all are known yet; when
+// other teams are wanted; and when [Keeper.look] has found others.
 func (k *Keeper) turn(ctx context.Context, client *kgo.Client) (others bool) {
 	turn, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
@@ -280,7 +280,8 @@ func (k *Keeper) Find(name, source string, hash [sha256.Size]byte) (verify.Calle
 	case t == nil || t.fresh.IsZero():
 		return verify.Caller{}, &verify.Error{Reason: verify.NotReady, Detail: "the agents' keys in topic " + Topic(name) + " have not been read yet"}
 	case time.Since(t.fresh) > KnownFor:
-		return verify.Caller{}, &verify.Error{Reason: verify.NotReady, Detail: fmt.Sprintf("topic %s could not be read to its end for %s, so a revocation would not be known", Topic(name), KnownFor)}
+		return verify.Caller{}, &verify.Error{Reason: verify.NotReady,
+			Detail: fmt.Sprintf("topic %s could not be read to its end for %s, so a revocation would not be known", Topic(name), KnownFor)}
 	}
 	a, ok := t.byHash[hash]
 	switch {

@@ -378,8 +378,8 @@ func TestNothingIsRedrivenIntoACompactedTopic(t *testing.T) {
 	p.listed(1, "quarantined", "")
 	redrive := func(want schemas.Kind) {
 		t.Helper()
-		_, err := p.api.RedriveQuarantined(t.Context(), api.QuarantinePlace{Team: "acme", Source: "orders", Partition: kept.Items[0].Partition, Offset: kept.Items[0].Offset},
-			api.QuarantineRedrive{Reason: "it is mended", By: "me"})
+		place := api.QuarantinePlace{Team: "acme", Source: "orders", Partition: kept.Items[0].Partition, Offset: kept.Items[0].Offset}
+		_, err := p.api.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "it is mended", By: "me"})
 		if schemas.KindOf(err) != want {
 			t.Errorf("a delivery: %v, want %q", err, want)
 		}
@@ -396,7 +396,8 @@ func TestNothingIsRedrivenIntoACompactedTopic(t *testing.T) {
 			t.Fatalf("it is not seen whether the topic is compacted (%t)", want)
 		}
 	}
-	if _, err := kadm.NewClient(r.client()).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "cleanup.policy", Value: new("compact")}}, ordersTopic); err != nil {
+	compact := []kadm.AlterConfig{{Name: "cleanup.policy", Value: new("compact")}}
+	if _, err := kadm.NewClient(r.client()).AlterTopicConfigs(t.Context(), compact, ordersTopic); err != nil {
 		t.Fatal(err)
 	}
 	compacts(true)

@@ -17,8 +17,8 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// reload makes what differs between two configurations, and returns the function that has it in force, and the one that gives it up instead; nothing has
-// changed before either is called.
+// reload makes what differs between two configurations, and returns the function that has it in force, and the one that gives it up instead; nothing
+// has changed before either is called.
 // It is to be called once the second configuration is that of the process.
 //
 // A destination is replaced in the lanes, whose attempts under way end with the one before. A subscription that differs in itself, or in what it

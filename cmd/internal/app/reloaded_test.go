@@ -209,7 +209,8 @@ func TestReloadThatFailsLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.text = strings.Replace(whole, "preset: generic", "preset: generic\n        first_filter: {redis: {url: 'rediss://127.0.0.1:1', ca_file: '"+ca+"'}}", 1)
+	r.text = strings.Replace(whole, "preset: generic", "preset: generic\n        first_filter: {redis: {url: 'rediss://127.0.0.1:1', "+
+		"ca_file: '"+ca+"'}}", 1)
 	lacks := r.load(config.RoleIntake, config.RoleStream)
 	if err := os.Remove(ca); err != nil {
 		t.Fatal(err)

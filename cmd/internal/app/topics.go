@@ -220,8 +220,9 @@ func (t *attention) withoutTopicsRows() (rows []api.AttentionItem) {
 	return rows
 }
 
-// fitLog takes what the intake acknowledges, or an operator redrives, and refuses it for topics that are unfit: there it could be lost. Of those that were
-// changed since the start it refuses the ones that are compacted, which lose events for sure: with fewer replicas in sync, say, an operator goes on on purpose.
+// fitLog takes what the intake acknowledges, or an operator redrives, and refuses it for topics that are unfit: there it could be lost. Of those that
+// were changed since the start it refuses the ones that are compacted, which lose events for sure: with fewer replicas in sync, say, an
+// operator goes on on purpose.
 type fitLog struct {
 	*producer.Producer
 	a *App
