@@ -3,8 +3,13 @@ package ingest
 import (
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -37,8 +42,8 @@ func TestHandshakeByOtherMethods(t *testing.T) {
 	}{
 		{"OPTIONS", inPath + "?x=1", []string{"X-Asked", "y"}, 204, "OPTIONS x=1 y"},
 		{"GET", inPath + "?x=1", []string{"X-Signature", signature}, 204, "GET x=1"},
-		{"GET", inPath + "?x=1", []string{"X-Signature", strings.Repeat("0", 64)}, 401, ""},
-		{"GET", inPath + "?x=1", nil, 401, ""},
+		{"GET", inPath + "?x=1", []string{"X-Signature", strings.Repeat("0", 64)}, 405, ""},
+		{"GET", inPath + "?x=1", nil, 405, ""},
 		{"OPTIONS", inPath, nil, 405, ""},
 		{"PUT", inPath + "?x=1", []string{"X-Signature", signature}, 405, ""},
 		{"OPTIONS", "/v1/in/acme/none?x=1", nil, 405, ""},
@@ -51,6 +56,26 @@ func TestHandshakeByOtherMethods(t *testing.T) {
 	if in.count("handshake", "") != 2 || in.count("refused", string(verify.Mismatch)) != 1 || len(in.log.events)+len(in.log.deliveries) != 0 {
 		t.Error("handshakes are not counted, or came to something")
 	}
+}
+
+// Where nothing proves who asks, the answer is that of a source that does not exist, and as soon.
+func TestWhoCannotProveItsQuestion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		in := newIntake(t, func(_ *Config, s *Source) { s.mapping = asking{} })
+		began, answers := time.Now(), []*httptest.ResponseRecorder{}
+		for _, path := range []string{inPath, "/v1/in/acme/none"} {
+			r, w := httptest.NewRequest("GET", path+"?x=1", nil), httptest.NewRecorder()
+			r.Header.Set("X-Signature", strings.Repeat("0", 64))
+			in.handler.ServeHTTP(w, r)
+			answers = append(answers, w)
+		}
+		got, want := answers[0], answers[1]
+		diff := cmp.Diff(want.Result().Header, got.Result().Header)
+		if diff != "" || got.Code != 405 || got.Body.String() != want.Body.String() || time.Since(began) != 0 {
+			t.Errorf("%d %s after %s: %s", got.Code, got.Body, time.Since(began), diff)
+		}
+	})
 }
 
 // unconfirmed is a provider whose API does not answer when its handshake is agreed to.

@@ -183,11 +183,11 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if s.MaxBody > 0 && int64(len(body)) > s.MaxBody {
 		return verdict{outcome: tooLarge, reason: "source"}
 	}
-	if s.Limiter != nil && !s.Limiter.AllowN(d.started, 1) {
+	if s.Limiter != nil && !s.Limiter.Allow() {
 		return verdict{outcome: throttled, reason: "source", wait: wait(s.Limiter)}
 	}
 	// After the source's, so that what is over that takes nothing from the team's other sources.
-	if s.TeamLimiter != nil && !s.TeamLimiter.AllowN(d.started, 1) {
+	if s.TeamLimiter != nil && !s.TeamLimiter.Allow() {
 		return verdict{outcome: throttled, reason: "team", wait: wait(s.TeamLimiter)}
 	}
 	if answer := h.challenge(d); answer != nil {
@@ -245,20 +245,17 @@ func (h *Handler) ask(w http.ResponseWriter, r *http.Request) bool {
 	now := time.Now()
 	d := &delivery{team: r.PathValue("team"), name: r.PathValue("source"), source: s, started: now, read: now, received: h.c.Now(),
 		request: verify.Request{Method: r.Method, Query: r.URL.RawQuery, Header: r.Header, Body: []byte{}}}
-	v, authentic := verdict{}, true
 	if verified {
-		v, authentic = h.authentic(d)
-	}
-	if authentic {
-		v = verdict{outcome: handshake, handshake: h.challenge(d)}
-		if v.handshake == nil {
+		if v, ok := h.authentic(d); !ok { // it is answered as if there were no such source, at once
+			h.observe(r.Context(), d, v)
 			return false
 		}
 	}
-	h.observe(r.Context(), d, v)
-	if v.outcome == refused {
-		waitBeforeRefusal(r.Context(), d)
+	v := verdict{outcome: handshake, handshake: h.challenge(d)}
+	if v.handshake == nil {
+		return false
 	}
+	h.observe(r.Context(), d, v)
 	h.answer(w, d, v)
 	return true
 }

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -270,6 +273,42 @@ func TestRateLimits(t *testing.T) {
 		}
 	}
 }
+
+// A delivery counts when its body is there: one that began before others, and ends after them, gives back nothing of what they took.
+func TestRateOfBodiesThatOverlap(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]func(*Source, *rate.Limiter){
+		"source": func(s *Source, l *rate.Limiter) { s.Limiter = l },
+		"team":   func(s *Source, l *rate.Limiter) { s.TeamLimiter = l },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			in := newIntake(t, func(_ *Config, s *Source) { limit(s, rate.NewLimiter(1, 2)) })
+			send := func(body io.Reader) int {
+				r, w := httptest.NewRequest("POST", inPath, body), httptest.NewRecorder()
+				r.Header.Set("X-Signature", sign([]byte("1")))
+				in.handler.ServeHTTP(w, r)
+				return w.Code
+			}
+			slow := io.MultiReader(meanwhile(func() {
+				<-time.After(2 * time.Second)
+				if status := send(strings.NewReader("1")); status != 202 {
+					t.Errorf("%s: the one that overtakes is answered %d", name, status)
+				}
+			}), strings.NewReader("1"))
+			if status := send(slow); status != 202 {
+				t.Errorf("%s: the slow one is answered %d", name, status)
+			}
+			if status := send(strings.NewReader("1")); status != 429 {
+				t.Errorf("%s: one more than the rate allows is answered %d", name, status)
+			}
+		})
+	}
+}
+
+// meanwhile is a part of a body without a byte, which comes when something else was done.
+type meanwhile func()
+
+func (m meanwhile) Read([]byte) (int, error) { m(); return 0, io.EOF }
 
 // No secret, no signature and no header's value is ever in a line, and labels stay bounded.
 func TestLinesAndLabels(t *testing.T) {

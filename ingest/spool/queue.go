@@ -146,7 +146,8 @@ func (q *queue) leave(ctx context.Context, calls []*call, began time.Time, faile
 	for _, c := range calls {
 		l := q.lanes[c.lane()] // nil: it was moved, and the lane is over
 		switch {
-		case c.done != nil && failed == nil: // the disk is not waited for
+		case c.done != nil && failed == nil:
+			q.drop(c)
 		case c.done == nil && !moves:
 			if failed != nil {
 				err = failed
@@ -216,6 +217,9 @@ func (q *queue) commit(ctx context.Context, by time.Time, c *call) error {
 			q.write()
 			<-q.turn
 		case <-ctx.Done():
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.drop(c)
 			return schemas.Errorf(schemas.Unavailable, "spool", "not on disk in time: %w", context.Cause(ctx))
 		}
 	}
@@ -240,10 +244,8 @@ func (q *queue) write() {
 	defer q.mu.Unlock()
 	for _, e := range batch {
 		if err != nil {
-			q.s.size.Add(-e.size)
-			e.lane.entries = slices.DeleteFunc(e.lane.entries, func(other *entry) bool { return other == e })
+			q.takeOut(e)
 			q.refuse(e, schemas.Errorf(schemas.Unavailable, "spool", "%w", err))
-			q.forget(e.lane)
 			continue
 		}
 		q.full = false
@@ -254,6 +256,22 @@ func (q *queue) write() {
 		q.active = nil
 		q.remove(s)
 	}
+}
+
+// drop takes a delivery for whose writing nobody waits out of the batch: it was refused, or is in the log. What is being written already stays.
+func (q *queue) drop(c *call) {
+	if i := slices.IndexFunc(q.batch, func(e *entry) bool { return e.call == c }); i >= 0 {
+		e := q.batch[i]
+		q.batch = slices.Delete(q.batch, i, i+1)
+		q.takeOut(e)
+	}
+}
+
+// takeOut takes an entry that is not on disk out of its entity.
+func (q *queue) takeOut(e *entry) {
+	q.s.size.Add(-e.size)
+	e.lane.entries = slices.DeleteFunc(e.lane.entries, func(other *entry) bool { return other == e })
+	q.forget(e.lane)
 }
 
 // written counts an entry that is on disk, and has it tried.

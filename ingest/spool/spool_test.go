@@ -654,7 +654,6 @@ func TestQuarantinedIsSpooled(t *testing.T) {
 	})
 }
 
-// A sender who gives up gets nothing written, and a slow disk no 202 after the provider's time.
 // element is an event whose entity is the first letter of its id.
 func element(id string) *schemas.Event {
 	return &schemas.Event{ID: id, Source: "/acme/orders", Entity: schemas.EntityKey(id[:1]), Data: []byte(id)}
@@ -765,6 +764,7 @@ func TestRefusedIsNotSpooled(t *testing.T) {
 	})
 }
 
+// A sender who gives up gets nothing written, and a slow disk no 202 after the provider's time.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -786,10 +786,56 @@ func TestDeadlines(t *testing.T) {
 		if err := u.send("b", "2"); schemas.KindOf(err) != schemas.Unavailable || time.Since(began) > 10*time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
+		if err := u.send("c", "1"); schemas.KindOf(err) != schemas.Unavailable {
+			t.Error(err)
+		}
+		q, err := u.s.queue("acme", "orders")
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.mu.Lock()
+		writes := int64(headSize)
+		for _, e := range q.lanes[laneName("events.acme.orders", "b")].entries {
+			writes += e.size
+		}
+		if used := u.s.size.Load(); len(q.batch) > 0 || len(q.lanes) != 1 || used != writes {
+			t.Errorf("%d bytes are being written and %d used; %d refused deliveries wait, of %d entities", writes, used, len(q.batch), len(q.lanes)-1)
+		}
+		q.mu.Unlock()
 		close(hangs)
 		first.Wait()
-		u.stop()
+		u.spools = false
+		u.b.set(false, true)
+		time.Sleep(3 * time.Second)
+		if err := u.send("c", "2"); err != nil {
+			t.Errorf("of an entity of which nothing was written, from a source that keeps no more on disk: %v", err)
+		}
+		u.want("b", "1", "2") // they were being written
+		u.want("c", "2")
+		if u.stop(); len(u.files()) > 0 || u.s.size.Load() != 0 {
+			t.Errorf("%v, %d bytes are left", u.files(), u.s.size.Load())
+		}
 	})
+}
+
+// What the log has taken after all is not written to the disk, for which nobody may be waiting.
+func TestInTheLogAfterAll(t *testing.T) {
+	t.Parallel()
+	u := newSetup(t)
+	u.s.started.Store(true)
+	q, err := u.s.queue("acme", "orders")
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := []*call{{topic: "events.acme.orders", event: element("a1"), cancel: func() {}}}
+	if _, _, err := q.enter(calls); err != nil {
+		t.Fatal(err)
+	}
+	q.move(q.lanes[calls[0].lane()]) // for an older one, which was given up meanwhile
+	_, err = q.leave(t.Context(), calls, time.Now(), nil)
+	if !errors.Is(err, ingest.ErrSpooled) || len(q.batch)+len(q.lanes) > 0 || u.s.size.Load() != 0 {
+		t.Errorf("%v; %d to be written, %d entities, %d bytes", err, len(q.batch), len(q.lanes), u.s.size.Load())
+	}
 }
 
 func FuzzSegment(f *testing.F) {

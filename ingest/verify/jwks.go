@@ -27,7 +27,7 @@ const (
 )
 
 // KeySets are the public keys of issuers, by the URLs of their JWK sets. Keys are fetched behind deliveries, never within one: a delivery
-// whose key is not known finds [NotReady] while it is looked for. Safe for concurrent use.
+// whose key is not known finds [NotReady] until it was looked for. Safe for concurrent use.
 type KeySets struct {
 	fetch Fetch
 	ctx   context.Context //nolint:containedctx // of fetches, which belong to no delivery
@@ -109,20 +109,16 @@ func (s *keySet) find(id string, look bool) ([]jose.JSONWebKey, *Error) {
 		}
 		return found, nil
 	}
-	absent := usable && now.Sub(s.absent[id]) < keyAbsent
-	if look && !absent {
+	if usable && now.Sub(s.absent[id]) < keyAbsent {
+		return nil, refuse(Mismatch, "the issuer has no such key")
+	}
+	if look {
 		s.look(now, id)
 	}
-	switch {
-	case absent:
-	case !usable && s.failure != nil:
-		return nil, refuse(NotReady, "the issuer's keys cannot be had: %v", s.failure)
-	case !usable || s.busy:
-		return nil, refuse(NotReady, "the issuer's keys are being fetched")
-	case s.failure != nil:
+	if s.failure != nil {
 		return nil, refuse(NotReady, "the key is not among those known, and newer ones cannot be had: %v", s.failure)
 	}
-	return nil, refuse(Mismatch, "the issuer has no such key")
+	return nil, refuse(NotReady, "the key is not among those known, and newer ones are fetched every %s at most", keysEvery)
 }
 
 // look begins to fetch the keys, unless that was tried a moment ago. The caller holds s.mu.

@@ -339,6 +339,9 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 		if got := i.count() - before; got != 1 {
 			t.Errorf("%d fetches for one unknown key in 100 s, want 1", got)
 		}
+		if got := with(edKey, "EdDSA", "same"); got != verify.Mismatch {
+			t.Errorf("a key that was looked for: %q", got)
+		}
 	})
 }
 
@@ -387,13 +390,19 @@ func TestRotatedAndUnreachableKeys(t *testing.T) {
 
 		i.change(func() { i.keys = map[string]crypto.Signer{"ec2": otherRSA} })
 		rotated := time.Now()
-		for with(otherRSA, "RS256", "ec2") != "" {
+		for got := with(otherRSA, "RS256", "ec2"); got != ""; got = with(otherRSA, "RS256", "ec2") {
+			if got != verify.NotReady {
+				t.Fatalf("a key that is newer than the last fetch: %q", got)
+			}
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
 		if took := time.Since(rotated); took > 31*time.Second {
 			t.Errorf("found after %s", took)
 		}
+		time.Sleep(30 * time.Second)
+		with(ecKey, "ES256", "ec") // has it looked for
+		synctest.Wait()
 		if got := with(ecKey, "ES256", "ec"); got != verify.Mismatch {
 			t.Errorf("the key that was taken away: %q", got)
 		}

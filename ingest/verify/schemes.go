@@ -49,7 +49,8 @@ func Schemes() []string { return slices.Sorted(maps.Keys(schemeFields)) }
 
 // Around is what some schemes need beside params and secrets.
 type Around struct {
-	KeySets *KeySets // of issuers; nil: none is fetched
+	KeySets      *KeySets      // of issuers; nil: none is fetched
+	Certificates *Certificates // of SNS; nil: each source fetches its own
 	// Agent returns whose key has a hash; its error is an *[Error]. nil: the keys are those of the secrets.
 	Agent func(hash [sha256.Size]byte) (Caller, error)
 }
@@ -84,7 +85,7 @@ func NewIn(params Params, secrets []schemas.Secret, around Around) (Scheme, erro
 	case SchemeMailgun:
 		return scheme(NewMailgun(params, secrets))
 	case SchemeSNS:
-		return scheme(NewSNS(params, secrets))
+		return scheme(NewSNS(params, secrets, around))
 	case SchemeRFC9421:
 		return scheme(NewMessageSignature(params, secrets))
 	case SchemeJWT:

@@ -12,13 +12,9 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -38,22 +34,10 @@ type SNS struct {
 	tolerance time.Duration
 	topics    map[string]int
 	pinned    []numbered[*x509.Certificate]
-	client    *http.Client
+	fetched   *Certificates
+	fetches   *rate.Limiter   // strangers can name many that are none
 	private   *rsa.PrivateKey // of ExampleSecret, to sign with
-
-	fetches *rate.Limiter // strangers can name many that are none
-	mu      sync.Mutex
-	fetched map[string]*x509.Certificate
-	failed  map[string]time.Time // when
 }
-
-// Bounds of what is fetched and kept. There is a certificate a region, and a new one a year.
-const (
-	snsCertificates = 64
-	snsBytes        = 64 << 10
-	snsTimeout      = 2 * time.Second
-	snsRetry        = time.Minute
-)
 
 var (
 	snsHost = regexp.MustCompile(`^sns\.[a-zA-Z0-9-]{3,}\.amazonaws\.com(\.cn)?$`)
@@ -70,18 +54,18 @@ var snsFields, _ = scan.Compile(func() (pointers []string) {
 	return pointers
 }()...)
 
-// NewSNS builds the scheme.
-func NewSNS(params Params, secrets []schemas.Secret) (*SNS, error) {
+// NewSNS builds the scheme. It keeps what it fetches in around.Certificates; where that is nil, for itself.
+func NewSNS(params Params, secrets []schemas.Secret, around Around) (*SNS, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
 	if len(secrets) == 0 {
 		return nil, refuse(BadKey, "secrets is empty: list the ARNs of the topics that may send")
 	}
-	s := &SNS{tolerance: params.Tolerance, topics: map[string]int{}, fetched: map[string]*x509.Certificate{}, failed: map[string]time.Time{},
-		fetches: rate.NewLimiter(1, 5), client: &http.Client{
-			Timeout: snsTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return errors.New("a redirect") }}}
+	s := &SNS{tolerance: params.Tolerance, topics: map[string]int{}, fetched: around.Certificates, fetches: rate.NewLimiter(1, 5)}
+	if s.fetched == nil {
+		s.fetched = NewCertificates()
+	}
 	if s.tolerance == 0 {
 		s.tolerance = time.Hour
 	}
@@ -142,7 +126,7 @@ func (s *SNS) Verify(r *Request, now time.Time) error {
 		}
 	}
 	if number := s.topics[m["TopicArn"]]; number > 0 && mismatch != nil {
-		cert, err := s.certificate(m["SigningCertURL"], now)
+		cert, err := s.fetched.at(m["SigningCertURL"], now, s.fetches)
 		if err == nil && stamp.After(cert.NotBefore) && stamp.Before(cert.NotAfter) && matches(cert) {
 			r.Secret, mismatch = number, nil
 		} else if err != nil {
@@ -196,92 +180,12 @@ func OfAWS(text, end string) bool {
 	return err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host) && strings.HasSuffix(u.Path, end)
 }
 
-// certificate returns the certificate at a URL of AWS, as it was fetched before, or anew.
-func (s *SNS) certificate(at string, now time.Time) (*x509.Certificate, error) {
-	s.mu.Lock()
-	cert, failed := s.fetched[at], s.failed[at]
-	s.mu.Unlock()
-	switch {
-	case cert != nil:
-		return cert, nil
-	case now.Sub(failed) < snsRetry:
-		return nil, errors.New("it could not be fetched a moment ago")
-	case !s.fetches.Allow():
-		return nil, errors.New("too many others were asked for")
-	}
-	cert, err := s.fetch(at)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.failed) >= snsCertificates {
-		clear(s.failed)
-	}
-	if err != nil {
-		s.failed[at] = now
-		return nil, err
-	}
-	if len(s.fetched) >= snsCertificates {
-		clear(s.fetched)
-	}
-	s.fetched[at] = cert
-	return cert, nil
-}
-
-// fetch gets a certificate. It must be SNS's; where others come with it, they must lead to an authority that this machine trusts. SNS sends
-// its own alone: then it is to be trusted because it came over TLS from AWS.
-func (s *SNS) fetch(at string) (*x509.Certificate, error) {
-	text, err := s.get(context.Background(), at)
-	if err != nil {
-		return nil, err
-	}
-	var chain []*x509.Certificate
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, err
-		}
-		chain = append(chain, cert)
-	}
-	if len(chain) == 0 {
-		return nil, errors.New("no certificate is there")
-	}
-	if err := chain[0].VerifyHostname("sns.amazonaws.com"); err != nil {
-		return nil, err
-	}
-	if len(chain) > 1 {
-		between := x509.NewCertPool()
-		for _, cert := range chain[1:] {
-			between.AddCert(cert)
-		}
-		if _, err := chain[0].Verify(x509.VerifyOptions{Intermediates: between}); err != nil {
-			return nil, err
-		}
-	}
-	return chain[0], nil
-}
-
-func (s *SNS) get(ctx context.Context, at string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, snsBytes))
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("AWS answers %d", resp.StatusCode)
-	}
-	return text, err
-}
-
 // Confirm tells SNS that a subscription is wanted, at the URL that a verified message gives. A URL that is not of AWS is never called.
 func (s *SNS) Confirm(at string) error {
 	if !OfAWS(at, "") {
 		return errors.New("SubscribeURL is not of AWS")
 	}
-	_, err := s.get(context.Background(), at)
+	_, err := s.fetched.get(context.Background(), at)
 	return err
 }
 

@@ -1,14 +1,17 @@
 package verify
 
 import (
+	"cmp"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -26,16 +29,16 @@ func TestSNSCertificates(t *testing.T) {
 	t.Parallel()
 	signing := exampleCertificate()
 	block, _ := pem.Decode([]byte(signing))
-	signer, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(signing)})
+	signer, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(signing)}, Around{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(snsTopic)})
+	s, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(snsTopic)}, Around{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var fetches atomic.Int32
-	s.client.Transport = aws(func(r *http.Request) *http.Response {
+	s.fetched.client.Transport = aws(func(r *http.Request) *http.Response {
 		fetches.Add(1)
 		w := httptest.NewRecorder()
 		switch {
@@ -97,4 +100,45 @@ func TestSNSCertificates(t *testing.T) {
 	if err := s.Confirm("https://example.org/?Action=ConfirmSubscription"); err == nil {
 		t.Error("a stranger's URL is called")
 	}
+}
+
+// All sources of a process have one certificate of a URL, those of before a reload and after it. Deliveries that come at once wait for one fetch.
+func TestSNSCertificatesAreShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		signing := exampleCertificate()
+		block, _ := pem.Decode([]byte(signing))
+		signer, err := NewIn(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(signing)}, Around{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		around := Around{Certificates: NewCertificates()}
+		var fetches atomic.Int32
+		around.Certificates.client.Transport = aws(func(*http.Request) *http.Response {
+			fetches.Add(1)
+			<-time.After(time.Second)
+			w := httptest.NewRecorder()
+			w.WriteString(string(pem.EncodeToMemory(block)))
+			return w.Result()
+		})
+		for range 2 {
+			s, err := NewIn(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(snsTopic)}, around)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() {
+					r := &Request{Header: http.Header{}, Body: []byte(`{"Type":"Notification","MessageId":"1","TopicArn":"` + snsTopic + `","Message":"hi"}`)}
+					if err := cmp.Or(signer.Sign(r, time.Now()), s.Verify(r, time.Now())); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+		}
+		if n := fetches.Load(); n != 1 {
+			t.Errorf("it was fetched %d times", n)
+		}
+	})
 }

@@ -3,8 +3,10 @@ package agents
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -46,10 +48,16 @@ func stopping(t *testing.T, options []kgo.Opt, teams ...string) (k *Keeper, stop
 	t.Helper()
 	k = NewKeeper(options, slog.New(slog.DiscardHandler))
 	k.Want(teams)
+	return k, run(t, k)
+}
+
+// run runs a keeper until stop is called.
+func run(t *testing.T, k *Keeper) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(ctx) }()
-	return k, func() {
+	return func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
@@ -219,14 +227,93 @@ func TestKeysWithoutBrokers(t *testing.T) {
 	until(t, k, "acme", "agents", key, "")
 	hash := sha256.Sum256([]byte(key))
 	stop()
-	k.heard.Store(time.Now().Add(-KnownFor + time.Second).UnixNano())
+	k.teams[Topic("acme")].fresh = time.Now().Add(-KnownFor + time.Second)
 	if _, err := k.Find("acme", "agents", hash); err != nil {
 		t.Errorf("within %s: %v", KnownFor, err)
 	}
-	k.heard.Store(time.Now().Add(-KnownFor - time.Second).UnixNano())
+	k.teams[Topic("acme")].fresh = time.Now().Add(-KnownFor - time.Second)
 	if _, err := k.Find("acme", "agents", hash); err == nil || err.(*verify.Error).Reason != verify.NotReady {
 		t.Error(err)
 	}
+}
+
+// A team whose own topic is not known to be read to its end has no keys a minute later, and the log says so once, whatever the brokers answer for
+// other teams.
+func TestKeysOfATopicThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	refused := func(of kmsg.Key, err *kerr.Error) kfake.Fault {
+		return kfake.Fault{Keys: []kmsg.Key{of}, Topic: Topic("acme"), Err: err, Count: -1}
+	}
+	for name, fault := range map[string]kfake.Fault{
+		"may not be read":          refused(kmsg.Fetch, kerr.TopicAuthorizationFailed),
+		"may not be described":     refused(kmsg.Metadata, kerr.TopicAuthorizationFailed),
+		"is not there":             refused(kmsg.Metadata, kerr.UnknownTopicOrPartition),
+		"has a leader that is not": refused(kmsg.ListOffsets, kerr.UnknownServerError),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, options := cluster(t, "acme", "other")
+			said := make(chan line, 100)
+			k := NewKeeper(options, slog.New(lines{said}))
+			k.Want([]string{"acme", "other"})
+			t.Cleanup(run(t, k))
+			topics := NewTopics(options)
+			planner := made(t, topics, Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
+			kept := made(t, topics, Agent{Team: "other", Name: "kept", Sources: []string{"agents"}})
+			until(t, k, "acme", "agents", planner, "")
+			until(t, k, "other", "agents", kept, "")
+
+			broken := c.Fault(fault)
+			k.Want([]string{"acme", "other"}) // it looks at once
+			if got := <-said; got != (line{slog.LevelWarn, "[agents.acme]"}) {
+				t.Errorf("%+v is in the log", got)
+			}
+			sum, now := sha256.Sum256([]byte(planner)), time.Now()
+			if fault.Keys[0] == kmsg.Fetch { // until then all of it has been read
+				revoked := stored{Agent: Agent{Team: "acme", Name: "planner", RevokedAt: &now}, Hash: hex.EncodeToString(sum[:])}
+				if err := topics.put(t.Context(), revoked); err != nil {
+					t.Fatal(err)
+				}
+			}
+			k.mu.Lock()
+			for _, team := range k.teams {
+				team.fresh = team.fresh.Add(-KnownFor)
+			}
+			k.mu.Unlock()
+			k.Want([]string{"acme", "other"})
+			until(t, k, "other", "agents", kept, "")
+			if _, err := k.Find("acme", "agents", sum); err == nil || err.(*verify.Error).Reason != verify.NotReady {
+				t.Errorf("an old key: %v", err)
+			}
+			broken.Remove()
+			k.Want([]string{"acme", "other"})
+			if got := <-said; got != (line{slog.LevelInfo, "[agents.acme]"}) {
+				t.Errorf("%+v is in the log", got)
+			}
+		})
+	}
+}
+
+// line is what the log says of topics.
+type line struct {
+	level  slog.Level
+	topics string
+}
+
+// lines is a log.
+type lines struct{ said chan<- line }
+
+func (lines) Enabled(context.Context, slog.Level) bool { return true }
+func (l lines) WithAttrs([]slog.Attr) slog.Handler     { return l }
+func (l lines) WithGroup(string) slog.Handler          { return l }
+func (l lines) Handle(_ context.Context, r slog.Record) error {
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == "topics" {
+			l.said <- line{r.Level, fmt.Sprint(a.Value)}
+		}
+		return true
+	})
+	return nil
 }
 
 // Records that are none of ours, or say that they are another team's, make nobody an agent.

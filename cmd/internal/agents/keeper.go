@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -8,22 +9,19 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/ingest/verify"
 )
 
 // Times of a Keeper.
 const (
-	// KnownFor is how long keys are taken that were read, while no broker answers: a revocation would not be heard of.
+	// KnownFor is how long keys are taken whose topic is not known to be read to its end any more: a revocation would not be heard of.
 	KnownFor = time.Minute
 	askEvery = 500 * time.Millisecond // how long a broker keeps a question for news, which it answers at once when there are any
-	// lookEvery is how often it is looked whether a topic is another one by now, that was deleted and created again.
+	// lookEvery is how often it is looked where the topics end, and whether one is another by now, that was deleted and created again.
 	lookEvery = 5 * time.Second
 )
 
@@ -31,7 +29,6 @@ const (
 type Keeper struct {
 	options []kgo.Opt
 	log     *slog.Logger
-	heard   atomic.Int64  // when a broker last answered, in Unix nanoseconds
 	wanted  chan struct{} // the teams are others
 
 	mu    sync.RWMutex
@@ -42,28 +39,29 @@ type Keeper struct {
 type team struct {
 	byHash map[[sha256.Size]byte]Agent
 	hashes map[string][sha256.Size]byte // by name
+	topic  [16]byte                     // id of what is read; zero: not known yet
 	next   int64                        // offset
-	end    int64                        // of the topic when the reading began; below 0: not known yet
-	topic  kadm.TopicID                 // that is read; zero: not known yet
+	end    int64                        // of the topic when it was last asked for
+	asked  time.Time                    // when that was; zero: not known yet
+	fresh  time.Time                    // when the topic was asked for an end that has been read by now; zero: never
+	failed error                        // of a fetch since it was last looked
+	told   bool                         // the log was told that the topic cannot be read
 }
 
 func newTeam() *team {
-	return &team{byHash: map[[sha256.Size]byte]Agent{}, hashes: map[string][sha256.Size]byte{}, end: -1}
+	return &team{byHash: map[[sha256.Size]byte]Agent{}, hashes: map[string][sha256.Size]byte{}}
+}
+
+// refresh notes whether all was read that was there when the topic was last asked for its end.
+func (t *team) refresh() {
+	if t.next >= t.end {
+		t.fresh = t.asked
+	}
 }
 
 // NewKeeper makes a keeper of the agents in the cluster that the options lead to. It knows of none until it is told of teams and runs.
 func NewKeeper(options []kgo.Opt, log *slog.Logger) *Keeper {
 	return &Keeper{options: options, log: log, teams: map[string]*team{}, wanted: make(chan struct{}, 1)}
-}
-
-// answers notes when a broker has answered a question for news.
-type answers struct{ at *atomic.Int64 }
-
-// OnBrokerE2E implements [kgo.HookBrokerE2E].
-func (a answers) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE2E) {
-	if key == int16(kmsg.Fetch) && e.Err() == nil {
-		a.at.Store(time.Now().UnixNano())
-	}
 }
 
 // Want has the agents of these teams read, and of no others.
@@ -95,9 +93,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	defer hangUp()
 	reads := map[string]*team{}
-	var looked time.Time
 	for ctx.Err() == nil {
-		want, known := k.want()
+		want := k.want()
 		if len(want) == 0 {
 			hangUp()
 			reads = want
@@ -109,34 +106,32 @@ func (k *Keeper) Run(ctx context.Context) error {
 		}
 		if client == nil {
 			var err error
-			if client, err = kgo.NewClient(append(slices.Clone(k.options), kgo.FetchMaxWait(askEvery), kgo.MetadataMinAge(time.Second), kgo.WithHooks(answers{&k.heard}))...); err != nil {
+			if client, err = kgo.NewClient(append(slices.Clone(k.options), kgo.FetchMaxWait(askEvery), kgo.MetadataMinAge(time.Second))...); err != nil {
 				return err
 			}
 		}
-		if !known || time.Since(looked) >= lookEvery {
-			if looked = time.Now(); k.findOthers(ctx, client) { // whose offsets the client would read by the topic before
-				hangUp()
-				reads = map[string]*team{}
-				continue
-			}
+		others := false
+		if !maps.Equal(reads, want) { // which topic it is has to be known before it is read
+			others = k.look(ctx, client)
 		}
-		follow(client, reads, want)
-		reads = want
-		k.poll(ctx, client, known)
-		k.findEnds(ctx, client)
+		if !others {
+			follow(client, reads, want)
+			reads = want
+			others = k.turn(ctx, client)
+		}
+		if others { // whose offsets the client would read by the topic before
+			hangUp()
+			reads = map[string]*team{}
+		}
 	}
 	return nil
 }
 
-// want returns the teams that are to be read, by topic, and whether the ends of all are known.
-func (k *Keeper) want() (teams map[string]*team, known bool) {
+// want returns the teams that are to be read, by topic.
+func (k *Keeper) want() map[string]*team {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	known = true
-	for _, t := range k.teams {
-		known = known && t.end >= 0
-	}
-	return maps.Clone(k.teams), known
+	return maps.Clone(k.teams)
 }
 
 // follow has a client that reads some teams read others, those that it has not read before from their topics' starts.
@@ -153,106 +148,127 @@ func follow(client *kgo.Client, reads, want map[string]*team) {
 	}
 }
 
-// poll takes what comes next, and returns when other teams are wanted, when it is time to look at the topics, or before long where the end of one is not known yet.
-func (k *Keeper) poll(ctx context.Context, client *kgo.Client, known bool) {
+// turn takes what comes. It looks at the topics meanwhile, and ends when it is time to look again, or before long where not all are known yet; when
+// other teams are wanted; and when [Keeper.look] has found others.
+func (k *Keeper) turn(ctx context.Context, client *kgo.Client) (others bool) {
 	turn, cancel := context.WithCancel(ctx)
-	defer cancel()
-	wait := lookEvery
-	if !known {
-		wait = askEvery
-	}
-	defer time.AfterFunc(wait, cancel).Stop()
-	polled := make(chan struct{})
-	go func() {
-		defer close(polled)
-		k.take(client.PollFetches(turn))
-	}()
-	select {
-	case <-polled:
-	case <-k.wanted:
-		cancel()
-		<-polled
-	}
-}
-
-// take takes what was read.
-func (k *Keeper) take(fetches kgo.Fetches) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	fetches.EachRecord(func(r *kgo.Record) {
-		t := k.teams[r.Topic]
-		if t == nil || r.Offset < t.next {
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		defer cancel()
+		if others = k.look(turn, client); others {
 			return
 		}
-		t.next = r.Offset + 1
-		s, ok := read(r)
-		if !ok {
-			k.log.Warn("a record is none of an agent's and is left out", "topic", r.Topic, "offset", r.Offset)
-			return
-		}
-		delete(t.byHash, t.hashes[s.Name])
-		delete(t.hashes, s.Name)
-		if h, _ := s.hash(); s.RevokedAt == nil {
-			t.byHash[h], t.hashes[s.Name] = s.Agent, h
+		select {
+		case <-k.wanted:
+		case <-time.After(k.pause()):
+		case <-turn.Done():
 		}
 	})
+	for turn.Err() == nil {
+		k.take(turn, client.PollFetches(turn))
+	}
+	looking.Wait()
+	return others
 }
 
-// findOthers asks which topics are read. One that was deleted and created again has its team begin anew; others reports whether there was any.
-func (k *Keeper) findOthers(ctx context.Context, client *kgo.Client) (others bool) {
-	asked, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
+// pause returns how long it is until the topics are looked at again.
+func (k *Keeper) pause() time.Duration {
 	k.mu.RLock()
-	topics := slices.Collect(maps.Keys(k.teams))
-	k.mu.RUnlock()
-	details, err := kadm.NewClient(client).ListTopics(asked, topics...)
-	if err != nil {
-		k.log.Debug("the topics of agents cannot be looked at yet", "error", err)
+	defer k.mu.RUnlock()
+	for _, t := range k.teams {
+		if t.fresh.IsZero() {
+			return askEvery
+		}
+	}
+	return lookEvery
+}
+
+// take takes what was read. Where something could not be, it waits: the client asks again at once.
+func (k *Keeper) take(ctx context.Context, fetches kgo.Fetches) {
+	k.mu.Lock()
+	fetches.EachRecord(k.read)
+	failed := false
+	fetches.EachError(func(topic string, _ int32, err error) {
+		if t := k.teams[topic]; t != nil {
+			t.failed, failed = err, true
+		}
+	})
+	k.mu.Unlock()
+	if failed {
+		select {
+		case <-time.After(askEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// read takes a record. The caller holds k.mu.
+func (k *Keeper) read(r *kgo.Record) {
+	t := k.teams[r.Topic]
+	if t == nil || r.Offset < t.next {
+		return
+	}
+	t.next = r.Offset + 1
+	defer t.refresh()
+	s, ok := read(r)
+	if !ok {
+		k.log.Warn("a record is none of an agent's and is left out", "topic", r.Topic, "offset", r.Offset)
+		return
+	}
+	delete(t.byHash, t.hashes[s.Name])
+	delete(t.hashes, s.Name)
+	if h, _ := s.hash(); s.RevokedAt == nil {
+		t.byHash[h], t.hashes[s.Name] = s.Agent, h
+	}
+}
+
+// look asks which topics are read, and where they end. One that was deleted and created again has its team begin anew; others reports whether there
+// was any. Of one that the brokers do not answer for, no team but its own knows less.
+func (k *Keeper) look(ctx context.Context, client *kgo.Client) (others bool) {
+	began := time.Now()
+	all := look(ctx, client, slices.Collect(maps.Keys(k.want())))
+	if ctx.Err() != nil {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	var lost, back []string
+	var why error
 	for topic, t := range k.teams {
-		id := details[topic].ID
+		is, ok := all[topic]
 		switch {
-		case id == (kadm.TopicID{}): // deleted, or the broker has none
-		case t.topic == (kadm.TopicID{}):
-			t.topic = id
-		case t.topic != id:
+		case !ok: // it is wanted only now
+			continue
+		case is.id == [16]byte{}: // deleted, or the broker has none
+		case t.topic == [16]byte{}:
+			t.topic = is.id
+		case t.topic != is.id:
 			k.log.Warn("a topic of agents was deleted and created again: the keys of before end", "topic", topic)
-			k.teams[topic] = newTeam()
-			k.teams[topic].topic = id
-			others = true
+			t, others = newTeam(), true
+			k.teams[topic], t.topic = t, is.id
 		}
+		if is.err == nil {
+			t.next, t.end, t.asked = max(t.next, is.start), is.end, began
+			t.refresh()
+		}
+		err := cmp.Or(is.err, t.failed)
+		switch t.failed = nil; {
+		case err != nil && !t.told:
+			lost, why = append(lost, topic), err
+		case err == nil && t.told:
+			back = append(back, topic)
+		}
+		t.told = err != nil
+	}
+	slices.Sort(lost)
+	slices.Sort(back)
+	if len(lost) > 0 {
+		k.log.Warn("topics of agents cannot be read: a minute later keys of their teams are answered 503", "topics", lost, "error", why)
+	}
+	if len(back) > 0 {
+		k.log.Info("topics of agents can be read again", "topics", back)
 	}
 	return others
-}
-
-// findEnds asks where the topics end that are not known to be read to their end.
-func (k *Keeper) findEnds(ctx context.Context, client *kgo.Client) {
-	k.mu.RLock()
-	var topics []string
-	for topic, t := range k.teams {
-		if t.end < 0 {
-			topics = append(topics, topic)
-		}
-	}
-	k.mu.RUnlock()
-	for _, topic := range topics {
-		asked, cancel := context.WithTimeout(ctx, 5*time.Second)
-		s, err := spanOf(asked, client, topic)
-		cancel()
-		if err != nil {
-			k.log.Debug("the agents of a team cannot be read yet", "topic", topic, "error", err)
-			continue
-		}
-		k.mu.Lock()
-		if t := k.teams[topic]; t != nil {
-			t.end = s.end
-			t.next = max(t.next, s.start)
-		}
-		k.mu.Unlock()
-	}
 }
 
 // Find returns whose key has a hash, if it is for a source. The error is a *[verify.Error]: of reason NotReady where the keys are not known.
@@ -260,11 +276,12 @@ func (k *Keeper) Find(name, source string, hash [sha256.Size]byte) (verify.Calle
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	t := k.teams[Topic(name)]
-	switch silent := time.Since(time.Unix(0, k.heard.Load())); {
-	case t == nil || t.end < 0 || t.next < t.end:
+	switch {
+	case t == nil || t.fresh.IsZero():
 		return verify.Caller{}, &verify.Error{Reason: verify.NotReady, Detail: "the agents' keys in topic " + Topic(name) + " have not been read yet"}
-	case silent > KnownFor:
-		return verify.Caller{}, &verify.Error{Reason: verify.NotReady, Detail: fmt.Sprintf("no broker has answered for %s, so a revocation would not be known", KnownFor)}
+	case time.Since(t.fresh) > KnownFor:
+		return verify.Caller{}, &verify.Error{Reason: verify.NotReady,
+			Detail: fmt.Sprintf("topic %s could not be read to its end for %s, so a revocation would not be known", Topic(name), KnownFor)}
 	}
 	a, ok := t.byHash[hash]
 	switch {

@@ -371,23 +371,21 @@ func (a *App) Reload(read *config.Config) error {
 	a.Unshare(read.Shares())
 	before := a.file()
 	taken, waits := a.Take(read)
-	var stream func()
+	stream, giveUp := func() {}, func() error { return nil }
 	if a.stream != nil {
 		var err error
-		if stream, err = a.stream.reload(before, taken); err != nil {
+		if stream, giveUp, err = a.stream.reload(before, taken); err != nil {
 			return err
 		}
 	}
 	if a.intake != nil {
 		if err := a.intake.reload(taken); err != nil {
-			return err
+			return errors.Join(err, giveUp())
 		}
 	}
 	a.current.Store(taken)
 	a.agentKeys.Set(taken.Agents.Secrets)
-	if stream != nil {
-		stream()
-	}
+	stream()
 	a.waiting.put(waits, read)
 	a.log.Info("configuration reloaded", "sources", len(sourceItems(taken)))
 	if len(waits) > 0 {

@@ -39,6 +39,7 @@ type intake struct {
 	ids      *schemaIDs
 	agents   *agents.Keeper
 	issuers  *verify.KeySets
+	certs    *verify.Certificates   // of SNS
 	troubles []string               // what logTroubles last wrote; used by checkReachable alone
 	unusable atomic.Pointer[string] // what checkReachable last found wrong with topics, for /readyz
 }
@@ -47,7 +48,7 @@ type intake struct {
 func newIntake(a *App) (*intake, error) {
 	in := &intake{a: a, largest: a.file().LargestBody(), checked: map[string]bool{}, drift: drift.NewRecorder(), ids: newSchemaIDs(a.log)}
 	in.unusable.Store(new(string))
-	in.issuers = verify.NewKeySets(fetchKeys)
+	in.issuers, in.certs = verify.NewKeySets(fetchKeys), verify.NewCertificates()
 	compiled, problems := compileSources(a.file(), nil, in.around)
 	if len(problems) > 0 {
 		return nil, problems

@@ -123,6 +123,21 @@ func TestReloadChangesBodyLimits(t *testing.T) {
 	p.clean()
 }
 
+// A reload keeps what was fetched for sources: the keys of issuers and the certificates of SNS.
+func TestReloadKeepsWhatWasFetched(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, false)
+	r.createTopics()
+	p := r.run(config.RoleIntake)
+	before := p.app.intake.around("acme", "orders")
+	r.text = strings.Replace(r.text, "secrets: [orders-secret]", "secrets: [orders-secret, other]", 1)
+	r.reload(p, config.RoleIntake)
+	after := p.app.intake.around("acme", "orders")
+	if after.KeySets == nil || after.KeySets != before.KeySets || after.Certificates == nil || after.Certificates != before.Certificates {
+		t.Errorf("%+v became %+v", before, after)
+	}
+}
+
 // A reload keeps what a source has used up of its rate; another rate begins again.
 func TestReloadKeepsLimiters(t *testing.T) {
 	t.Parallel()

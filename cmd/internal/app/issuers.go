@@ -14,9 +14,9 @@ import (
 	"github.com/forebay-io/forebay/sinks/guard"
 )
 
-// around returns where a source finds the keys of issuers and agents.
+// around returns where a source finds the keys of issuers and agents, and certificates. They stay over a reload.
 func (in *intake) around(team, source string) verify.Around {
-	return verify.Around{KeySets: in.issuers, Agent: func(hash [sha256.Size]byte) (verify.Caller, error) {
+	return verify.Around{KeySets: in.issuers, Certificates: in.certs, Agent: func(hash [sha256.Size]byte) (verify.Caller, error) {
 		return in.agents.Find(team, source, hash)
 	}}
 }

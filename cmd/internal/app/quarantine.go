@@ -55,6 +55,9 @@ func (q *quarantineAPI) Quarantined(ctx context.Context, f api.QuarantineFilter)
 		}
 		topic := topics.Quarantine(s.Team, s.Name)
 		kept, err := producer.List(ctx, producer.Query{Topic: topic, Limit: f.Limit + 1, Kind: f.Kind, Waiting: f.Waiting, Before: before[topic]}, opts...)
+		if schemas.KindOf(err) == schemas.NotFound && f.Source == "" {
+			continue // the others are listed
+		}
 		if err != nil {
 			return page, err
 		}
@@ -202,7 +205,7 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 		parent, state := trace.Child(event.TraceParent, event.TraceState)
 		record.SetHop(produced, parent, state)
 		record.SetRedriven(produced, redriven(now, r.By, r.Reason, from))
-		partition, offset, err := q.a.intake.log.Republish(ctx, source.Topic, produced)
+		partition, offset, err := fitLog{q.a.intake.log, q.a}.Republish(ctx, source.Topic, produced)
 		if err != nil {
 			return nil, err
 		}

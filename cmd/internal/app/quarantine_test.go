@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
@@ -133,6 +135,16 @@ func TestQuarantineIsReadByAnyProcess(t *testing.T) {
 	}
 	if _, err := p.api.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "x"}); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no intake role") {
 		t.Errorf("redrive without the intake: %v", err)
+	}
+	// One topic that is missing takes away no other source's.
+	if _, err := kadm.NewClient(r.client()).DeleteTopics(t.Context(), "quarantine.acme.github"); err != nil {
+		t.Fatal(err)
+	}
+	if page, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{}); err != nil || len(page.Items) != 3 {
+		t.Errorf("without a topic: %+v, %v", page, err)
+	}
+	if _, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Source: "acme/github"}); schemas.KindOf(err) != schemas.NotFound {
+		t.Errorf("of the topic that is missing: %v", err)
 	}
 	p.clean()
 }

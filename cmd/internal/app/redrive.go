@@ -185,7 +185,7 @@ func (i *inboxAPI) produce(ctx context.Context, box *inbox.Inbox, item inbox.Ite
 		rec, err := unpack(item, raw)
 		if err == nil {
 			record.SetRedriven(rec, redriven(time.Now(), r.By, r.Reason, names.Place{Topic: item.Topic, Partition: item.Partition, Offset: item.Offset}))
-			out.To.Partition, out.To.Offset, err = p.Republish(ctx, topic, rec)
+			out.To.Partition, out.To.Offset, err = fitLog{p, i.s.a}.Republish(ctx, topic, rec)
 		}
 		return err
 	})

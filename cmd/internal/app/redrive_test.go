@@ -10,11 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -366,6 +368,55 @@ func TestWhoReadsAnothersTopicRedrivesNothing(t *testing.T) {
 		t.Errorf("%+v %v", got, err)
 	}
 	agent.wait(t, 1)
+}
+
+// TestNothingIsRedrivenIntoACompactedTopic: it would be lost there, and would be marked as redriven all the same.
+func TestNothingIsRedrivenIntoACompactedTopic(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), true)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	stray := orderRecord("o-1", "stray", 1)
+	stray.Partition = (record.PartitionOf(stray.Key, 3) + 1) % 3
+	r.write(stray)
+	d := ingest.Delivery{Team: "acme", Source: "orders", Kind: ingest.KindUnusable, Reason: "missing_field", Method: "POST", Secret: 1,
+		Headers: []schemas.Header{{Name: "X-Event-Id", Value: "o-2-1"}}, Body: order("o-2", 1).Body, Received: time.Now()}
+	if err := p.app.intake.log.Quarantine(t.Context(), time.Time{}, "quarantine.acme.orders", &d); err != nil {
+		t.Fatal(err)
+	}
+	kept, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Team: "acme", Source: "orders"})
+	if err != nil || len(kept.Items) != 1 {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	p.listed(1, "quarantined", "")
+	redrive := func(want schemas.Kind) {
+		t.Helper()
+		place := api.QuarantinePlace{Team: "acme", Source: "orders", Partition: kept.Items[0].Partition, Offset: kept.Items[0].Offset}
+		_, err := p.api.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "it is mended", By: "me"})
+		if schemas.KindOf(err) != want {
+			t.Errorf("a delivery: %v, want %q", err, want)
+		}
+		if _, err = p.api.Redrive(t.Context(), "acme", "fulfil", ordersTopic, fmt.Sprintf("%d@0", stray.Partition), why); schemas.KindOf(err) != want {
+			t.Errorf("a record: %v, want %q", err, want)
+		}
+	}
+	compacts := func(want bool) {
+		t.Helper()
+		if !rig.Until(time.Minute, func() bool {
+			changed := p.app.unfit.changed.Load()
+			return changed != nil && (*changed)[ordersTopic].Compacts == want
+		}) {
+			t.Fatalf("it is not seen whether the topic is compacted (%t)", want)
+		}
+	}
+	compact := []kadm.AlterConfig{{Name: "cleanup.policy", Value: new("compact")}}
+	if _, err := kadm.NewClient(r.client()).AlterTopicConfigs(t.Context(), compact, ordersTopic); err != nil {
+		t.Fatal(err)
+	}
+	compacts(true)
+	redrive(schemas.Unavailable)
+	r.createTopics() // as topics apply does
+	compacts(false)
+	redrive("")
 }
 
 // Why an event whose actions are under way or dead is not redriven, and the command, whole, that helps.

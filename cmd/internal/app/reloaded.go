@@ -17,19 +17,20 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-// reload makes what differs between two configurations, and returns the function that has it in force; nothing has changed before that is called.
+// reload makes what differs between two configurations, and returns the function that has it in force, and the one that gives it up instead; nothing
+// has changed before either is called.
 // It is to be called once the second configuration is that of the process.
 //
 // A destination is replaced in the lanes, whose attempts under way end with the one before. A subscription that differs in itself, or in what it
 // reads or may call, is stopped as with the process, and begins again; so no subscription is touched by what others have changed.
-func (s *streams) reload(before, now *config.Config) (inForce func(), err error) {
+func (s *streams) reload(before, now *config.Config) (inForce func(), giveUp func() error, err error) {
 	made, err := s.remake(before, now)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	fetches, problems := newFetchers(now, s.fetches.metrics, s.fetches)
 	if len(problems) > 0 {
-		return nil, errors.Join(problems, s.discard(made))
+		return nil, nil, errors.Join(problems, made.discard())
 	}
 	return func() {
 		s.limits.add(now)
@@ -38,12 +39,18 @@ func (s *streams) reload(before, now *config.Config) (inForce func(), err error)
 		for _, lanes := range s.allLanes() {
 			lanes.AskAgain(ledger.WaitingBudget)
 		}
-	}, nil
+	}, made.discard, nil
 }
 
-// remake builds the destinations that differ, by their full names. Those that are new get what all subscriptions share of them.
-func (s *streams) remake(before, now *config.Config) (map[string]lane.DestinationConfig, error) {
-	made := map[string]lane.DestinationConfig{}
+// remade are destinations that a reload has made, by their full names, and the metrics of those that are new.
+type remade struct {
+	list    map[string]lane.DestinationConfig
+	metrics registered
+}
+
+// remake builds the destinations that differ. Those that are new get what all subscriptions share of them.
+func (s *streams) remake(before, now *config.Config) (*remade, error) {
+	made := &remade{list: map[string]lane.DestinationConfig{}, metrics: registered{to: s.a.registry}}
 	old := map[string]config.NamedDestination{}
 	for _, d := range before.AllDestinations() {
 		old[d.FullName()] = d
@@ -56,14 +63,14 @@ func (s *streams) remake(before, now *config.Config) (map[string]lane.Destinatio
 		m, err := makeDestination(now, d, s.a.log)
 		if err == nil {
 			m.Shared = s.destination(name).Shared // of one that was taken out and is back, too
-			made[name] = m
+			made.list[name] = m
 			if m.Shared == nil {
-				m.Shared, err = destination.New(destination.Config{Name: name, Policy: policyOf(d, m.Sink), Logger: s.a.log, Registerer: s.a.registry})
-				made[name] = m
+				m.Shared, err = destination.New(destination.Config{Name: name, Policy: policyOf(d, m.Sink), Logger: s.a.log, Registerer: &made.metrics})
+				made.list[name] = m
 			}
 		}
 		if err != nil {
-			return nil, errors.Join(err, s.discard(made))
+			return nil, errors.Join(err, made.discard())
 		}
 	}
 	return made, nil
@@ -75,27 +82,28 @@ func sameDestination(before *config.Config, was config.NamedDestination, now *co
 		reflect.DeepEqual(before.HiddenOf(was), now.HiddenOf(is))
 }
 
-// discard closes sinks that are not used after all.
-func (s *streams) discard(made map[string]lane.DestinationConfig) (err error) {
-	for _, d := range made {
+// discard closes sinks that are not used after all, and takes back the metrics of their destinations: the next reload may make them again.
+func (made *remade) discard() (err error) {
+	made.metrics.remove()
+	for _, d := range made.list {
 		err = errors.Join(err, d.Sink.Close(context.Background())) // it has not connected
 	}
 	return err
 }
 
 // replace has attempts made at other destinations from now on, and subscriptions made with other fetchers.
-func (s *streams) replace(now *config.Config, made map[string]lane.DestinationConfig, fetches *fetchers) {
+func (s *streams) replace(now *config.Config, made *remade, fetches *fetchers) {
 	s.making.Lock()
 	defer s.making.Unlock()
 	if s.closed {
-		if err := s.discard(made); err != nil {
+		if err := made.discard(); err != nil {
 			s.a.log.Warn("close destinations", "error", err)
 		}
 		return
 	}
 	s.fetches = fetches
 	for _, d := range now.AllDestinations() {
-		m, ok := made[d.FullName()]
+		m, ok := made.list[d.FullName()]
 		if !ok {
 			continue
 		}

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +18,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/stream/destination"
 )
 
 // beta is a second team, beside acme of deploymentText.
@@ -181,6 +185,44 @@ func TestReloadOfWhatRuns(t *testing.T) {
 	if status, body := p.readyz(); status != http.StatusOK || strings.Contains(body, "triage") {
 		t.Errorf("readyz: %d %s", status, body)
 	}
+	p.clean()
+}
+
+// TestReloadThatFailsLeavesNothing: what was made before the failure is given up, so that the next reload can make it again.
+func TestReloadThatFailsLeavesNothing(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), true)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	r.text = strings.Replace(r.text, "    destinations:\n", "    destinations:\n      first: {type: log}\n      second: {type: log}\n", 1)
+	whole := r.text
+
+	taken := &registered{to: p.app.registry} // the second fails, when the first is made
+	if _, err := destination.New(destination.Config{Name: "acme/second", Registerer: taken}); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.app.Reload(r.load(config.RoleIntake, config.RoleStream)); err == nil {
+		t.Error("a destination that cannot be made is reloaded")
+	}
+	taken.remove()
+
+	authority := httptest.NewTLSServer(nil) // its certificate is gone when the intake wants it, after both were made
+	defer authority.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.text = strings.Replace(whole, "preset: generic", "preset: generic\n        first_filter: {redis: {url: 'rediss://127.0.0.1:1', "+
+		"ca_file: '"+ca+"'}}", 1)
+	lacks := r.load(config.RoleIntake, config.RoleStream)
+	if err := os.Remove(ca); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.app.Reload(lacks); err == nil {
+		t.Error("a filter that cannot be made is reloaded")
+	}
+
+	r.text = whole
+	r.reload(p, config.RoleIntake, config.RoleStream)
 	p.clean()
 }
 

@@ -220,8 +220,9 @@ func (t *attention) withoutTopicsRows() (rows []api.AttentionItem) {
 	return rows
 }
 
-// fitLog takes what the intake acknowledges, and refuses it for topics that are unfit: there an acknowledged delivery could be lost. Of those that were
-// changed since the start it refuses the ones that are compacted, which lose events for sure: with fewer replicas in sync, say, an operator goes on on purpose.
+// fitLog takes what the intake acknowledges, or an operator redrives, and refuses it for topics that are unfit: there it could be lost. Of those that
+// were changed since the start it refuses the ones that are compacted, which lose events for sure: with fewer replicas in sync, say, an
+// operator goes on on purpose.
 type fitLog struct {
 	*producer.Producer
 	a *App
@@ -269,4 +270,12 @@ func (l fitLog) AppendAll(ctx context.Context, by time.Time, topic string, event
 		}
 	}
 	return l.Producer.AppendAll(ctx, by, topic, events, quarantine, rest)
+}
+
+// Republish is [producer.Producer.Republish].
+func (l fitLog) Republish(ctx context.Context, topic string, r *kgo.Record) (partition int32, offset int64, err error) {
+	if err := l.refused(topic); err != nil {
+		return 0, 0, err
+	}
+	return l.Producer.Republish(ctx, topic, r)
 }
