@@ -173,9 +173,11 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		if !begin.After(q.Since) {
 			begin, last = q.Since, true
 		}
-		if width > firstSlice && !few && !q.narrow() {
+		if byRows := q.candidates() != ""; width > firstSlice && !few && (byRows || !q.narrow()) {
 			if fits, err := b.fewEvents(ctx, of, begin, to); err != nil {
 				return nil, err
+			} else if !fits && byRows {
+				return b.byRows(ctx, q, of, to, items)
 			} else if !fits {
 				width /= 8
 				continue
@@ -218,6 +220,10 @@ func (q Query) slice(f *filter) string {
 	status := filter{args: f.args}
 	status.text("status = ?", q.Status)
 	f.args = status.args
+	switch q.Status { // which say enough of the rows
+	case "duplicate", "filtered", "conflict", "quarantined":
+		conditions += "\n  AND decision = '" + q.Status + "'"
+	}
 	n := len(f.args)
 	conditions += fmt.Sprintf("\n  AND decided_at >= $%d AND decided_at < $%d", n+1, n+2)
 	limit := fmt.Sprintf("%s$%d", newestFirst, n+3)
@@ -225,7 +231,11 @@ func (q Query) slice(f *filter) string {
 	if q.Status != "" || q.Decision == gate.Buffered || q.Decision == gate.Parked { // not all of the slice are on the list
 		inner = ""
 	}
-	return q.page(conditions, inner) + " WHERE " + status.where() + limit
+	sql := q.page(conditions, inner)
+	if q.Status != "" {
+		sql = strings.TrimSuffix(sql, selectTail) + onceEach + selectTail
+	}
+	return sql + " WHERE " + status.where() + limit
 }
 
 // filter returns the query's conditions on rows of events and rejected records in SQL: all but the status, and the subscription, which the windows say. The only error is that of a malformed

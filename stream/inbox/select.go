@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/forebay-io/forebay/stream/gate"
@@ -24,6 +25,8 @@ SELECT subscription, generation, source, event_id, type, entity, kind, clock, ep
 FROM (`
 	selectUnion = `
     UNION ALL`
+	// onceEach before selectTail has the status of an event looked up once, not for the list and for the condition on it.
+	onceEach   = "\n    OFFSET 0"
 	selectTail = `
 ) i`
 )
@@ -69,14 +72,15 @@ func (q Query) page(conditions, limit string) string {
 	return strings.NewReplacer(fromEvents, of(fromEvents), fromRejected, of(fromRejected)).Replace(q.from())
 }
 
-// from returns selectAll without the parts that hold no event of the decision that is asked for.
+// from returns selectAll without the parts that hold no event of the decision, or of the status, that is asked for.
 func (q Query) from() string {
 	switch {
 	case q.Decision == gate.Buffered || q.Decision == gate.Parked:
 		return selectHead + selectWaiting + selectTail
-	case q.Decision == gate.Quarantined || q.Decision == gate.Conflict || q.Decision == gate.Filtered:
+	case q.Decision == gate.Quarantined || q.Decision == gate.Conflict || q.Decision == gate.Filtered,
+		q.Decision == "" && slices.Contains([]string{"filtered", "conflict", "quarantined", "redriven"}, q.Status):
 		return selectHead + selectRejected + selectTail
-	case q.Decision != "":
+	case q.Decision != "" || q.Status == "duplicate":
 		return selectHead + selectEvents + selectTail
 	}
 	return selectAll
