@@ -12,12 +12,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// A status that few events have is looked for where it leaves rows: to look up the status of every event until a page is full is a dozen blocks for
-// each event of the ledger.
+// A status that few events have, and what waits, is looked for where it leaves rows: to look up the status of every event until a page is full is
+// a dozen blocks for each event of the ledger.
 
-// candidates returns the query for the events (window and key) that may have the status that is asked for, the others surely not; empty: no row
-// says. Plan: the rows of actions, which most events have not, through actions_w*_open where they are open. What was not tried may have no row: it is what
-// the events from lane_low on want and no completion has. $windows is the parameter with the windows of the scope.
+// candidates returns the query for the events (window and key) that may have the decision or status that is asked for, the others surely not; empty:
+// no row says. Plan: the rows of actions, which most events have not, through actions_w*_open where they are open. What was not tried may have no
+// row: it is what the events from lane_low on want and no completion has. $windows is the parameter with the windows of the scope.
 func (q Query) candidates() string {
 	const (
 		rows    = `SELECT a.event_window, a.event_key FROM {actions} a WHERE a.status = '$status'`
@@ -30,11 +30,14 @@ func (q Query) candidates() string {
             WHERE v.fence = p.fence AND v.lane_seq > p.lane_low - $most AND v.lane_seq IS NOT NULL AND v.lane_window IS NULL OFFSET 0) v
         CROSS JOIN generate_series(v.lane_seq, v.lane_seq + v.actions - 1) AS n(lane_seq)
         WHERE n.lane_seq >= p.lane_low AND NOT EXISTS (SELECT FROM done d WHERE d.fence = p.fence AND d.lane_seq = n.lane_seq)`
-		waiting = ` UNION SELECT b.window_id, b.event_key FROM buffer b WHERE b.decision <> 'buffered'`
+		waiting = `SELECT DISTINCT b.window_id, b.event_key FROM buffer b`
 	)
+	if q.waits() {
+		return waiting
+	}
 	of := map[string]string{"failed": rows + ` AND a.open`, "waiting_approval": rows + ` AND a.open`, "waiting_budget": rows + ` AND a.open`,
 		"dead_letter": rows, "unknown": rows, "denied": rows, "dropped": rows, "skipped": rows,
-		"received": untried, "processing": untried, "parked": untried + waiting}[q.Status]
+		"received": untried, "processing": untried, "parked": untried + ` UNION ` + waiting, "buffered": waiting}[q.Status]
 	if of == "" {
 		return ""
 	}
@@ -49,14 +52,21 @@ const keyedEvents = `(SELECT v.* FROM %s k (of, key)
 // lanes is read once for a statement.
 const lookedUp = 1000
 
-// byRows reads what was decided before to, from the candidates: the newest first, until the page has one item more than q.Limit.
-func (b *Inbox) byRows(ctx context.Context, q Query, of scope, to time.Time, items []Item) ([]Item, error) {
+// before is the cursor in front of all that was decided before at.
+func before(at time.Time) string {
+	return cursorOf(&Item{DecidedAt: at, Fence: math.MinInt32, Offset: math.MinInt64})
+}
+
+// byRows adds to items those behind q.Cursor, from the candidates: the newest first, until the page has one item more than q.Limit.
+func (b *Inbox) byRows(ctx context.Context, q Query, of scope, items []Item) ([]Item, error) {
 	const newestFirst = " ORDER BY decided_at DESC, fence DESC, log_offset DESC LIMIT "
-	lookUp := selectHead + strings.Replace(selectEvents, "{events} e JOIN", fmt.Sprintf(keyedEvents, "unnest($1::int[], $2::uuid[])")+" e JOIN", 1) + onceEach + selectTail +
-		" WHERE status = $3" + newestFirst + "$4"
-	windows, keys, last := make([]int32, 0, b.crowded), make([][16]byte, 0, b.crowded), Item{DecidedAt: to, Fence: math.MinInt32, Offset: math.MinInt64}
-	for more := true; more; more = len(keys) == b.crowded {
-		q.Cursor, windows, keys = cursorOf(&last), windows[:0], keys[:0]
+	keyed := fmt.Sprintf(keyedEvents, "unnest($1::int[], $2::uuid[])") + " e JOIN"
+	lookUp := selectHead + strings.Replace(selectEvents, "{events} e JOIN", keyed, 1) + onceEach + selectTail +
+		" WHERE $3 IN ('', status)" + newestFirst + "$4"
+	var last Item
+	windows, keys := make([]int32, 0, b.crowded), make([][16]byte, 0, b.crowded)
+	for more := true; more; more, q.Cursor = len(keys) == b.crowded, cursorOf(&last) {
+		windows, keys = windows[:0], keys[:0]
 		f, err := q.filter()
 		if err != nil {
 			return nil, err
