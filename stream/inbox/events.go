@@ -154,8 +154,12 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		err = b.slow.QueryRow(ctx, `SELECT now()`).Scan(&from)
 		to = from.Add(time.Minute) // the database's clock may have been set back since
 	}
-	if err != nil {
+	if err != nil || !q.Since.Before(to) {
 		return nil, err
+	}
+	if q.waits() {
+		q.Cursor = cmp.Or(q.Cursor, before(to))
+		return b.byRows(ctx, q, of, nil)
 	}
 	width := firstSlice
 	few, err := b.fewEvents(ctx, of, q.Since, to)
@@ -173,9 +177,12 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		if !begin.After(q.Since) {
 			begin, last = q.Since, true
 		}
-		if width > firstSlice && !few && !q.narrow() {
+		if byRows := q.candidates() != ""; width > firstSlice && !few && (byRows || !q.narrow()) {
 			if fits, err := b.fewEvents(ctx, of, begin, to); err != nil {
 				return nil, err
+			} else if !fits && byRows {
+				q.Cursor = before(to)
+				return b.byRows(ctx, q, of, items)
 			} else if !fits {
 				width /= 8
 				continue
@@ -205,6 +212,9 @@ const crowdCount = `-- crowdCount
 SELECT count(*) FROM ((SELECT FROM {events} e WHERE decided_at >= $1 AND decided_at < $2 LIMIT $3)
     UNION ALL (SELECT FROM {rejected_records} d WHERE decided_at >= $1 AND decided_at < $2 LIMIT $3) LIMIT $3) x`
 
+// waits reports whether the query selects nothing but what waits behind gaps, or is held.
+func (q Query) waits() bool { return q.Decision == gate.Buffered || q.Decision == gate.Parked }
+
 // narrow reports whether the query selects by more than subscription and time: then slices are read to their end, however many events they
 // have, for few of them are on the page.
 func (q Query) narrow() bool {
@@ -218,14 +228,22 @@ func (q Query) slice(f *filter) string {
 	status := filter{args: f.args}
 	status.text("status = ?", q.Status)
 	f.args = status.args
+	switch q.Status { // which say enough of the rows
+	case "duplicate", "filtered", "conflict", "quarantined":
+		conditions += "\n  AND decision = '" + q.Status + "'"
+	}
 	n := len(f.args)
 	conditions += fmt.Sprintf("\n  AND decided_at >= $%d AND decided_at < $%d", n+1, n+2)
 	limit := fmt.Sprintf("%s$%d", newestFirst, n+3)
 	inner := limit
-	if q.Status != "" || q.Decision == gate.Buffered || q.Decision == gate.Parked { // not all of the slice are on the list
+	if q.Status != "" { // not all of the slice are on the list
 		inner = ""
 	}
-	return q.page(conditions, inner) + " WHERE " + status.where() + limit
+	sql := q.page(conditions, inner)
+	if q.Status != "" {
+		sql = strings.TrimSuffix(sql, selectTail) + onceEach + selectTail
+	}
+	return sql + " WHERE " + status.where() + limit
 }
 
 // filter returns the query's conditions on rows of events and rejected records in SQL: all but the status, and the subscription, which the windows say. The only error is that of a malformed

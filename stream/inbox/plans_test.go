@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -68,6 +69,15 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 			return len(list), err
 		}})
 	}
+	// A status that three events of all have: those are found that may have it, and not looked for in all.
+	f.exec(`UPDATE actions SET status = 'failed', finished_at = NULL, next_at = now(), class = NULL WHERE lane_seq IN (1001, 1011, 1501)`)
+	f.exec(`DELETE FROM completions WHERE bucket = $1`, (1000+listed-2000)>>10)
+	for status, most := range map[string]int{"failed": 60_000, "received": listed / 2} { // the one that was not tried may stand behind any dead letter
+		asks = append(asks, ask{status, most, func() (int, error) {
+			p, err := f.List(t.Context(), Query{Team: "acme", Subscription: "triage", Status: status})
+			return len(p.Items), err
+		}})
+	}
 	for _, a := range asks {
 		count.blocks, count.plans = 0, nil
 		items, err := a.do()
@@ -88,6 +98,26 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 	t.Logf("inbox of all, with a backlog: %d blocks in %d statements", count.blocks, len(count.plans))
 	if most := listed / 2; err != nil || len(p.Items) != 100 || p.Items[1].Status != "received" || count.blocks > most {
 		t.Errorf("%d items, %d blocks read: %v\n%s", len(p.Items), count.blocks, err, strings.Join(count.plans, "\n"))
+	}
+	count.blocks, count.plans = 0, nil
+	for _, q := range []Query{{Decision: gate.Buffered}, {Decision: gate.Parked}, {Entity: "e1", Since: time.Now().Add(time.Hour)}} {
+		if p, err := f.List(t.Context(), q); err != nil || len(p.Items) != 0 {
+			t.Error(p, err)
+		}
+	}
+	if count.blocks > 100 { // of the buffer, which is empty
+		t.Errorf("where nothing waits, and nothing has come, %d blocks are read in %d statements", count.blocks, len(count.plans))
+	}
+	// Where the backlog stands behind dead heads, each of these is looked at once, too.
+	f.exec(`UPDATE events SET entity = 'e9991' WHERE lane_seq >= $1`, listed-2100)
+	count.plans, count.rows = nil, 0
+	err = f.inScope(t.Context(), "acme", "triage", func(of scope) error {
+		count.explain(t.Context(), f.eye, of.sql(oldestOpen), []any{fences})
+		return nil
+	})
+	t.Logf("the oldest open: %d rows", count.rows)
+	if err != nil || len(count.plans) != 1 || count.rows > 20*listed {
+		t.Errorf("the oldest open: %d rows: %v", count.rows, err)
 	}
 }
 
@@ -164,17 +194,37 @@ func (f *fixture) fill() {
 			SELECT {w}, ($1::int[])[1 + n % 3], (1000 + n) >> 10, now(), 200, array_agg(((1000 + n) & 1023)::smallint), array_agg(1000)
 			FROM generate_series($2::int, $3::int) n WHERE n % 10 <> 1 GROUP BY 2, 3`), fences, i*each+1, (i+1)*each)
 	}
-	f.exec(`UPDATE progress SET next_lane_seq = $1, next_offset = $1, high_offset = $1`, listed+2000)
+	f.exec(`UPDATE progress SET lane_low = $1 - 4000, next_lane_seq = $1, next_offset = $1, high_offset = $1`, listed+2000)
 	f.exec(`ANALYZE events, actions, completions, fences, progress`)
 	f.exec(`SELECT brin_summarize_new_values(format('events_w%s_decided', id)::regclass) FROM windows WHERE state <> 'ahead'`) // as autovacuum does
 }
 
-// counting counts the blocks that the statements of a pool read, and keeps their plans.
+// counting counts the blocks that the statements of a pool read, and the rows that the nodes of their plans have made and thrown away, and keeps
+// their plans.
 type counting struct {
 	pool
 	t      *testing.T
 	blocks int
+	rows   int
 	plans  []string
+}
+
+// planNode is a node of a plan, with those below it.
+type planNode struct {
+	Hit     int `json:"Shared Hit Blocks"`
+	Read    int `json:"Shared Read Blocks"`
+	Rows    int `json:"Actual Rows"` // of a loop
+	Removed int `json:"Rows Removed by Join Filter"`
+	Loops   int `json:"Actual Loops"`
+	Plans   []planNode
+}
+
+func (n planNode) rows() int {
+	sum := (n.Rows + n.Removed) * n.Loops
+	for _, below := range n.Plans {
+		sum += below.rows()
+	}
+	return sum
 }
 
 func (c *counting) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
@@ -206,12 +256,7 @@ func (c *counting) explain(ctx context.Context, on interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, sql string, args []any) {
 	c.t.Helper()
-	var plan []struct {
-		Plan struct {
-			Hit  int `json:"Shared Hit Blocks"`
-			Read int `json:"Shared Read Blocks"`
-		}
-	}
+	var plan []struct{ Plan planNode }
 	var text string
 	err := on.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) "+sql, args...).Scan(&text)
 	if err == nil {
@@ -221,5 +266,6 @@ func (c *counting) explain(ctx context.Context, on interface {
 		c.t.Fatalf("%s: %v", sql, err)
 	}
 	c.blocks += plan[0].Plan.Hit + plan[0].Plan.Read
+	c.rows += plan[0].Plan.rows()
 	c.plans = append(c.plans, fmt.Sprintf("%d blocks: %s", plan[0].Plan.Hit+plan[0].Plan.Read, strings.SplitN(strings.TrimSpace(sql), "\n", 2)[0]))
 }

@@ -106,25 +106,27 @@ FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.id = ANY ($1)`), s.
 	return nil
 }
 
-// oldestOpen is since when the first action of a fence is to run: of those that have a row, and of those of which only the event says so. What
-// waits for a guard, or stands behind that or a dead head, is left out. $1 is the fence.
-const oldestOpen = `-- oldestOpen: the rows through actions_w*_open; the others are what is left of the lane_seqs from lane_low up
-WITH parks AS MATERIALIZED (SELECT e.entity, min(a.lane_seq) AS lane_seq FROM {actions} a JOIN effects x ON x.id = a.effect
+// oldestOpen is since when the first action of each fence of $1 is to run: of those that have a row, and of those of which only the event says so.
+// What waits for a guard, or stands behind that or a dead head, is left out. One statement has them all: to plan it over many windows takes as
+// long as to run it for a fence.
+const oldestOpen = `-- oldestOpen: the rows through actions_w*_open; the others are what is left of the lane_seqs from lane_low up. Heads are looked up by key, not searched.
+SELECT f.fence, o.since FROM unnest($1::int[]) AS f(fence) CROSS JOIN LATERAL (
+WITH parks AS MATERIALIZED (SELECT jsonb_object_agg(h.entity, h.lane_seq) AS heads FROM (SELECT e.entity, min(a.lane_seq) AS lane_seq FROM {actions} a JOIN effects x ON x.id = a.effect
     JOIN LATERAL (SELECT entity FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
-    WHERE a.fence = $1 AND a.open AND a.status IN ('dead_letter', 'unknown', 'waiting_approval', 'waiting_budget') AND ` + ledger.ParksLane + ` GROUP BY e.entity),
+    WHERE a.fence = f.fence AND a.open AND a.status IN ('dead_letter', 'unknown', 'waiting_approval', 'waiting_budget') AND ` + ledger.ParksLane + ` GROUP BY e.entity) h),
 with_row AS (SELECT coalesce(a.replayed_at, a.created_at) AS since FROM {actions} a
     JOIN LATERAL (SELECT entity FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) e ON true
-    WHERE a.fence = $1 AND a.open AND a.status IN ('pending', 'failed') AND NOT EXISTS (SELECT FROM parks WHERE parks.entity = e.entity AND parks.lane_seq < a.lane_seq)
+    WHERE a.fence = f.fence AND a.open AND a.status IN ('pending', 'failed') AND coalesce(((SELECT heads FROM parks) ->> e.entity)::bigint >= a.lane_seq, true)
     ORDER BY a.lane_seq LIMIT 1),
-bare AS MATERIALIZED (SELECT generate_series(p.lane_low, p.next_lane_seq - 1) AS lane_seq FROM progress p WHERE p.fence = $1
+bare AS MATERIALIZED (SELECT generate_series(p.lane_low, p.next_lane_seq - 1) AS lane_seq FROM progress p WHERE p.fence = f.fence
     EXCEPT SELECT c.bucket << 10 | n.lane FROM progress p JOIN {completions} c ON c.fence = p.fence CROSS JOIN unnest(c.lanes) AS n(lane)
-        WHERE p.fence = $1 AND c.bucket >= p.lane_low >> 10
-    EXCEPT SELECT a.lane_seq FROM progress p JOIN {actions} a ON a.fence = p.fence WHERE p.fence = $1 AND a.lane_seq >= p.lane_low),
+        WHERE p.fence = f.fence AND c.bucket >= p.lane_low >> 10
+    EXCEPT SELECT a.lane_seq FROM progress p JOIN {actions} a ON a.fence = p.fence WHERE p.fence = f.fence AND a.lane_seq >= p.lane_low),
 without AS (SELECT e.decided_at AS since FROM (SELECT lane_seq FROM bare ORDER BY lane_seq) b
-    JOIN LATERAL (SELECT entity, decided_at FROM {events} v WHERE v.fence = $1 AND v.lane_seq <= b.lane_seq AND v.lane_seq IS NOT NULL AND v.lane_window IS NULL
+    JOIN LATERAL (SELECT entity, decided_at FROM {events} v WHERE v.fence = f.fence AND v.lane_seq <= b.lane_seq AND v.lane_seq IS NOT NULL AND v.lane_window IS NULL
         ORDER BY v.fence DESC, v.lane_seq DESC LIMIT 1) e ON true
-    WHERE NOT EXISTS (SELECT FROM parks WHERE parks.entity = e.entity AND parks.lane_seq < b.lane_seq) ORDER BY b.lane_seq LIMIT 1)
-SELECT min(since) FROM (SELECT since FROM with_row UNION ALL SELECT since FROM without) x`
+    WHERE coalesce(((SELECT heads FROM parks) ->> e.entity)::bigint >= b.lane_seq, true) ORDER BY b.lane_seq LIMIT 1)
+SELECT min(since) AS since FROM (SELECT since FROM with_row UNION ALL SELECT since FROM without) x) o`
 
 // OldestOpen sets Oldest of those standings that were ever claimed. What is not found within countWithin stays as it is.
 func (b *Inbox) OldestOpen(ctx context.Context, standings []*Standing) error {
@@ -138,16 +140,19 @@ func (b *Inbox) OldestOpen(ctx context.Context, standings []*Standing) error {
 	defer cancel()
 	err := within(ctx, b.slow, countWithin, func(tx pgx.Tx) error {
 		return bySubscription(ctx, tx, "", "", fences, func(s subscriptionWindows) error {
-			for _, fence := range s.Fences {
-				var since *time.Time
-				if err := tx.QueryRow(ctx, s.Scope.sql(oldestOpen), fence).Scan(&since); err != nil {
-					return err
-				}
+			rows, err := tx.Query(ctx, s.Scope.sql(oldestOpen), s.Fences)
+			if err != nil {
+				return err
+			}
+			var fence int32
+			var since *time.Time
+			_, err = pgx.ForEachRow(rows, []any{&fence, &since}, func() error {
 				if of[fence].Oldest = new(time.Time); since != nil {
 					*of[fence].Oldest = since.UTC()
 				}
-			}
-			return nil
+				return nil
+			})
+			return err
 		})
 	})
 	if err != nil && !tooSlow(ctx, err) && ctx.Err() == nil {

@@ -147,15 +147,12 @@ func (b *Inbox) Remembers(ctx context.Context, subscription string) (time.Time, 
 	return since, nil
 }
 
-// remembersSince is [Inbox.Remembers]. A subscription's first window opens when the subscription is created. If the oldest window opened later,
-// earlier ones were dropped.
-// A former generation of the subscription, which a replay with another generation left, does not count.
+// remembersSince is [Inbox.Remembers]. A former generation of the subscription, which a replay with another generation left, does not count.
 func remembersSince(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, subscription string) (time.Time, error) {
 	var since *time.Time
-	err := db.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END
-		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.name = $1 AND s.generation = 0 GROUP BY s.id`, subscription).Scan(&since)
+	err := db.QueryRow(ctx, `SELECT `+ledger.RemembersSince+` FROM subscriptions s WHERE s.name = $1 AND s.generation = 0`, subscription).Scan(&since)
 	if since == nil || err != nil {
 		return time.Time{}, err
 	}

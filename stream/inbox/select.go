@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/forebay-io/forebay/stream/gate"
@@ -24,6 +25,8 @@ SELECT subscription, generation, source, event_id, type, entity, kind, clock, ep
 FROM (`
 	selectUnion = `
     UNION ALL`
+	// onceEach before selectTail has the status of an event looked up once, not for the list and for the condition on it.
+	onceEach   = "\n    OFFSET 0"
 	selectTail = `
 ) i`
 )
@@ -37,15 +40,13 @@ var selectEvents = `
            e.decided_at, NULL::timestamptz AS redriven_at, NULL::text AS redriven_by, NULL::text AS redriven_reason,
            e.fence, e.window_id, e.lane_seq, e.actions::int AS actions
     FROM ` + fromEvents + ` ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
-    ` + selectBuffer + `b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
+    LEFT JOIN buffer b ON b.fence = e.fence AND b.log_offset = e.log_offset AND e.decision IN ('buffered', 'parked')
     LEFT JOIN LATERAL (
         SELECT ` + ledger.ActionsStatus + ` AS status,
                sum(coalesce(x.attempts, (NOT c.superseded)::int, 0))::int AS attempts, min(coalesce(x.next_at, x.result_by)) AS next_at,
                (array_agg(x.error ORDER BY x.lane_seq DESC) FILTER (WHERE x.error IS NOT NULL))[1] AS last_error
         FROM ` + ledger.ActionStates + `
     ) a ON e.lane_seq IS NOT NULL`
-
-const selectBuffer = `LEFT JOIN buffer b ON `
 
 const selectRejected = `
     SELECT s.name AS subscription, s.generation, d.source, d.event_id, d.type, d.entity, d.kind, d.clock, d.epoch, d.value, d.version_text, d.sub,
@@ -54,9 +55,6 @@ const selectRejected = `
            f.topic, f.topic_id, f.partition, d.log_offset, d.leader_epoch, d.event_key, d.hash, NULL::int AS replay, f.owner, d.received_at,
            d.decided_at, d.redriven_at, d.redriven_by, d.redriven_reason, d.fence, d.window_id, NULL::bigint AS lane_seq, 0 AS actions
     FROM ` + fromRejected + ` ON f.id = d.fence JOIN subscriptions s ON s.id = f.subscription`
-
-// selectWaiting is selectEvents for events that wait or are held only: it begins at the rows of the buffer.
-var selectWaiting = strings.Replace(selectEvents, selectBuffer, "JOIN buffer b ON b.window_id = e.window_id AND b.event_key = e.event_key AND ", 1)
 
 // page returns the part of from that one page of a slice of time has, given the conditions on it and the parameters of the slice: plan: per
 // window the page ranges of the slice, sorted; what became of an event is looked up of those on the page alone. A status is known after that:
@@ -69,14 +67,13 @@ func (q Query) page(conditions, limit string) string {
 	return strings.NewReplacer(fromEvents, of(fromEvents), fromRejected, of(fromRejected)).Replace(q.from())
 }
 
-// from returns selectAll without the parts that hold no event of the decision that is asked for.
+// from returns selectAll without the parts that hold no event of the decision, or of the status, that is asked for.
 func (q Query) from() string {
 	switch {
-	case q.Decision == gate.Buffered || q.Decision == gate.Parked:
-		return selectHead + selectWaiting + selectTail
-	case q.Decision == gate.Quarantined || q.Decision == gate.Conflict || q.Decision == gate.Filtered:
+	case q.Decision == gate.Quarantined || q.Decision == gate.Conflict || q.Decision == gate.Filtered,
+		q.Decision == "" && slices.Contains([]string{"filtered", "conflict", "quarantined", "redriven"}, q.Status):
 		return selectHead + selectRejected + selectTail
-	case q.Decision != "":
+	case q.Decision != "" || q.Status == "duplicate":
 		return selectHead + selectEvents + selectTail
 	}
 	return selectAll

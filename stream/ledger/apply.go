@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -89,7 +90,7 @@ func (t *batchTx) lock(ctx context.Context) error {
 		t.p.Add(ctx, windowsRead, func(r *pg.Row) {
 			id := r.Int32()
 			t.live = append(t.live, id)
-			if r.Bool() {
+			if r.Time().IsZero() { // not closed
 				t.current = id
 			}
 		}, pg.Int32Param(t.n.id)),
@@ -145,8 +146,8 @@ func (t *batchTx) readState(ctx context.Context) error {
 	return t.readLines(ctx)
 }
 
-// readSeen queues the reads of events that were decided before: of all keys in the closed windows, and of those in the current one that
-// recentKeys chooses.
+// readSeen queues the reads of events that were decided before: of all keys in the closed windows that may have them, and of those in the current
+// one that recentKeys chooses.
 func (t *batchTx) readSeen(ctx context.Context) error {
 	toLookUp, all := t.keys()
 	read := func(r *pg.Row) {
@@ -155,15 +156,17 @@ func (t *batchTx) readSeen(ctx context.Context) error {
 		t.seen[key] = gate.Seen{Hash: r.UUID(), Decision: gate.Decision(r.Text())}
 		t.countFound(window)
 	}
-	if all.Len() > 0 && len(t.win.live) > 1 {
-		if err := t.p.Add(ctx, t.win.q.seenBefore, read, all.Param()); err != nil {
-			return err
+	if all.Len() > 0 {
+		for _, w := range t.win.seenBefore(t.appended(), t.n.spec.Window) {
+			if err := t.p.Add(ctx, t.win.q.seen[w], read, all.Param()); err != nil {
+				return err
+			}
 		}
 	}
 	if toLookUp.Len() == 0 {
 		return nil
 	}
-	return t.p.Add(ctx, t.win.q.seen, read, toLookUp.Param())
+	return t.p.Add(ctx, t.win.q.seen[t.win.current], read, toLookUp.Param())
 }
 
 // readCommandEvent queues the read of the event that a command is about.
@@ -388,6 +391,17 @@ func (t *batchTx) commit(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// appended returns when the first of the batch's records was appended to the log.
+func (t *batchTx) appended() time.Time {
+	var all []time.Time
+	for _, w := range t.parts {
+		for i := range w.Records {
+			all = append(all, w.Records[i].AppendTime)
+		}
+	}
+	return slices.MinFunc(all, time.Time.Compare)
 }
 
 // records counts the records of the batch.

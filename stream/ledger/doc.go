@@ -33,7 +33,8 @@
 // processed past its end plus the time for which providers repeat, what is in it has been kept as long as retention says, and no open action,
 // waiting event or unwritten version line needs it. Idle partitions report every ten minutes, or one of them would keep every window.
 //
-// A closed window is asked for every event. The current one is asked only for keys that this process has seen lately: for a new key, its own
+// A closed window is asked for every event that may be a repetition of one in it: until the time has passed for which dedupe remembers, by when the
+// repetition was appended. A dead letter may keep it for months after that. The current window is asked only for keys that this process has seen lately: for a new key, its own
 // insert is the question, because the unique index refuses it where it is there. The whole batch is then tried again with all keys asked for
 // (recent.go). Postgres' log then says that a key of events_w.._key exists already: nothing is wrong.
 //

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,4 +105,61 @@ func (f *fixture) seek(from, to int64) *Claim {
 		f.t.Fatal(err)
 	}
 	return c
+}
+
+// TestAWindowIsAskedForAsLongAsDedupeRemembers: a parked dead letter keeps a window for long, and no batch asks it once no repetition of what is in
+// it may come. What is read again is found, as old as its window may be.
+func TestAWindowIsAskedForAsLongAsDedupeRemembers(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1))
+	f.die(c, 1, "e-1", 1)
+	f.turnWindow()
+	f.ageWindows(200 * time.Hour)
+	f.turnWindow()
+	if err := f.n.loadWindows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	win := f.n.windows.Load()
+	oldest, closed := win.live[0], win.closed[0]
+	over := closed.Add(f.n.spec.Window + seenSkew)
+	for appended, asked := range map[time.Time][]int32{
+		closed: win.live[:2], over.Add(-1): win.live[:2], over: win.live[1:2], win.closed[1].Add(f.n.spec.Window + seenSkew): nil} {
+		if got := win.seenBefore(appended, f.n.spec.Window); !slices.Equal(got, asked) {
+			t.Errorf("appended %s after the oldest was closed: %v of %v are asked", appended.Sub(closed), got, win.live)
+		}
+	}
+	if got := win.seenBefore(time.Now().Add(time.Hour*1e6), 0); !slices.Equal(got, win.live[:2]) {
+		t.Errorf("dedupe never forgets, and %v of %v are asked", got, win.live)
+	}
+	again := func(offset int64, appended time.Time) Record {
+		r := seq(offset, "e", 1)
+		r.AppendTime = appended
+		return r
+	}
+	late := seq(2, "other", 1)
+	late.AppendTime = time.Now()
+	if got := decisions(f.apply(c, again(1, over.Add(-time.Minute)), late)); !slices.Equal(got, []string{"0:duplicate/seen", "1:applied/first"}) {
+		t.Error("remembered, beside one that came later:", got)
+	}
+	tx, err := f.connect().Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), OfWindow(oldest, `LOCK TABLE events_w{w} IN ACCESS EXCLUSIVE MODE`)) // whoever asks it waits
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	late = seq(3, "other", 2)
+	late.AppendTime = time.Now()
+	if got := decisions(f.apply(c, late)); !slices.Equal(got, []string{"0:applied/next"}) {
+		t.Error("a batch of today:", got)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c = f.moved(c, 0)
+	if got := decisions(f.apply(c, seq(0, "e", 1))); !slices.Equal(got, []string{"0:duplicate/seen"}) {
+		t.Error("read again:", got)
+	}
 }

@@ -16,18 +16,15 @@ func hotStatements(win *windowSet) map[string]pg.Statement {
 	all := map[string]pg.Statement{
 		"fenceCheck": fenceCheck, "progressRead": progressRead, "windowsRead": windowsRead, "linesRead": linesRead, "bufferRead": bufferRead,
 		"bufferedRowsRead": bufferedRowsRead, "overdueRead": overdueRead, "linesAdvance": linesAdvance, "linesUpdate": linesUpdate, "linesInsert": linesInsert, "bufferInsert": bufferInsert, "bufferUpdate": bufferUpdate,
-		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "seen": q.seen, "eventsInsert": q.eventsInsert,
+		"bufferDelete": bufferDelete, "progressWrite": progressWrite, "eventsInsert": q.eventsInsert,
 		"rejectedInsert": q.rejectedInsert, "laneLowWrite": laneLowWrite, "laneFirst": q.laneFirst,
-	}
-	if len(win.live) > 1 {
-		all["seenBefore"] = q.seenBefore
 	}
 	for name, sql := range map[string]string{"marksRead": marksRead, "openRowsRead": win.openRows(), "quietRead": silenceLeftRead, "placesTaken": usedPlaces,
 		"newestOfLine": newestOfLine, "linesFold": linesFold, "withoutCopyRowsRead": withoutCopyRowsRead(win.live), "reportsRead": reportsRead,
 		"openPlainRead": openPlainRead, "withoutCopyPlainRead": withoutCopyPlainRead, "staleWrite": staleWrite} {
 		all[name] = pg.NewStatement(OfWindow(win.current, win.own(sql)))
 	}
-	for name, by := range map[string]map[int32]pg.Statement{"duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
+	for name, by := range map[string]map[int32]pg.Statement{"seen": q.seen, "duplicates": q.duplicates, "decided": q.decided, "forget": q.forget, "complete": q.complete, "update": q.update, "insert": q.insert, "attempt": q.attempt} {
 		for w, s := range by {
 			all[fmt.Sprintf("%s/%d", name, w)] = s
 		}

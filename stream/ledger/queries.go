@@ -38,7 +38,7 @@ SELECT p.fence, p.next_offset, p.high_offset, p.revision FROM unnest($1::int[]) 
 CROSS JOIN LATERAL (SELECT fence, next_offset, high_offset, revision FROM progress WHERE fence = c.id OFFSET 0) p`)
 
 	windowsRead = pg.NewStatement(`-- windowsRead
-SELECT id, state = 'current' FROM windows WHERE subscription = $1 AND state <> 'ahead' ORDER BY id`)
+SELECT id, closed_at FROM windows WHERE subscription = $1 AND state <> 'ahead' ORDER BY id`)
 
 	linesRead = pg.NewStatement(`-- linesRead
 SELECT l.fence, l.entity, l.clock, l.kind, l.epoch, l.value, l.version_text, l.sub, l.event_key, l.filtered, l.parked, l.skipped
@@ -129,8 +129,6 @@ func deadline(since string) string {
 // windowQueries are the statements on rotated tables, for one set of live windows.
 type windowQueries struct {
 	lock            pg.Statement
-	seen            pg.Statement // in the current window
-	seenBefore      pg.Statement // in the closed ones; none where there are none
 	eventsInsert    pg.Statement
 	eventsText      pg.Statement // the same for events whose version is a text
 	actionsDead     pg.Statement
@@ -138,6 +136,7 @@ type windowQueries struct {
 	rejectedReplace pg.Statement
 	bufferedActions pg.Statement
 	// By window: events in any live one may have duplicates, be decided after a wait, and so on.
+	seen       map[int32]pg.Statement
 	duplicates map[int32]pg.Statement
 	decided    map[int32]pg.Statement
 	forget     map[int32]pg.Statement
@@ -153,7 +152,7 @@ type windowQueries struct {
 // newWindowQueries makes the statements for a current window and all live ones, among them the current.
 func newWindowQueries(current int32, live []int32) windowQueries {
 	q := windowQueries{
-		duplicates: map[int32]pg.Statement{}, decided: map[int32]pg.Statement{}, forget: map[int32]pg.Statement{},
+		seen: map[int32]pg.Statement{}, duplicates: map[int32]pg.Statement{}, decided: map[int32]pg.Statement{}, forget: map[int32]pg.Statement{},
 		complete: map[int32]pg.Statement{}, update: map[int32]pg.Statement{}, insert: map[int32]pg.Statement{}, attempt: map[int32]pg.Statement{}, standing: map[int32]pg.Statement{}, known: map[int32]pg.Statement{},
 	}
 	of := func(w int32, sql string) pg.Statement { return pg.NewStatement(OfWindow(w, sql)) }
@@ -165,23 +164,16 @@ func newWindowQueries(current int32, live []int32) windowQueries {
 	q.actionsDead = fresh(current, actionsDead)
 	q.rejectedInsert, q.rejectedReplace = of(current, rejectedInsert), fresh(current, rejectedReplace(live))
 	q.bufferedActions = pg.NewCounted(OfWindow(current, bufferedActionsInsert), "$1::int[]").Planned()
-	const seenIn = "SELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])"
-	var before, first []string
+	var first []string
 	for _, l := range live {
-		if l != current {
-			before = append(before, OfWindow(l, seenIn))
-		}
 		first = append(first, OfWindow(l, `SELECT {w} AS w, least(
     (SELECT lane_seq FROM events_w{w} WHERE fence = $1 AND lane_seq IS NOT NULL AND lane_window IS NULL ORDER BY fence, lane_seq LIMIT 1),
     (SELECT lane_seq FROM actions_w{w} WHERE fence = $1 ORDER BY fence, lane_seq LIMIT 1)) AS lane_seq`))
 	}
-	q.seen = of(current, "-- seen: one probe of an unique index per key\n"+seenIn)
-	if len(before) > 0 {
-		q.seenBefore = pg.NewStatement("-- seenBefore: one probe of an unique index per key and window\n" + strings.Join(before, "\nUNION ALL "))
-	}
 	q.laneFirst = pg.NewStatement("-- laneFirst\nSELECT w, lane_seq FROM (" + strings.Join(first, "\nUNION ALL ") +
 		") f WHERE lane_seq IS NOT NULL ORDER BY lane_seq")
 	for _, w := range live {
+		q.seen[w] = of(w, "-- seen: one probe of an unique index per key\nSELECT event_key, window_id, hash, decision FROM events_w{w} WHERE event_key = ANY ($1::uuid[])")
 		q.duplicates[w] = pg.NewCounted(OfWindow(w, duplicatesUpdate), "$1::uuid[]")
 		q.decided[w] = pg.NewCounted(OfWindow(w, decidedUpdate), "$3::uuid[]").Planned()
 		q.forget[w] = fresh(w, rejectedDelete)

@@ -129,8 +129,7 @@ func (l *Ledger) SeekRequests(ctx context.Context, subscription string, limit in
 // Remembers returns since when dedupe of a subscription remembers what was decided; zero: it has forgotten nothing.
 func (l *Ledger) Remembers(ctx context.Context, subscription string) (time.Time, error) {
 	var since *time.Time
-	err := l.read.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END
-		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.name = $1 AND s.generation = 0 GROUP BY s.id`, subscription).Scan(&since)
+	err := l.read.QueryRow(ctx, `SELECT `+RemembersSince+` FROM subscriptions s WHERE s.name = $1 AND s.generation = 0`, subscription).Scan(&since)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}

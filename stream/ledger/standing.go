@@ -61,15 +61,19 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 	if st.High, st.ProcessedAt, err = processed(ctx, tx, c.ID); err != nil {
 		return st, err
 	}
-	// The first window opens with the subscription: where the oldest is younger, others were dropped.
 	var since *time.Time
-	err = tx.QueryRow(ctx, `SELECT CASE WHEN min(w.opened_at) > s.created_at THEN min(w.opened_at) END,
-		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL)
-		FROM subscriptions s JOIN windows w ON w.subscription = s.id WHERE s.id = $1 GROUP BY s.id`,
+	err = tx.QueryRow(ctx, `SELECT `+RemembersSince+`,
+		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL) FROM subscriptions s WHERE s.id = $1`,
 		t.n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
 	st.Remembers, st.TopicAdopted = pg.TimeOrZero(since), st.TopicAdopted || c.copyOf != nil
 	return st, err
 }
+
+// RemembersSince is since when dedupe of subscription s remembers all that was decided; null: it has forgotten nothing. The first window opens with
+// the subscription, and the next one as one is closed. Windows are not dropped in their order: a dead letter keeps an old one, and then it is
+// the last one without its predecessor that says so.
+const RemembersSince = `(SELECT max(opened_at) FROM windows w WHERE w.subscription = s.id AND w.opened_at > s.created_at
+		AND NOT EXISTS (SELECT FROM windows p WHERE p.subscription = s.id AND p.id < w.id AND p.closed_at >= w.opened_at))`
 
 // processed returns up to which offset and append time a partition was ever processed; zero if it never was.
 func processed(ctx context.Context, tx pgx.Tx, fence int32) (high int64, until time.Time, err error) {

@@ -119,6 +119,18 @@ func TestRemembersSinceTheOldestWindow(t *testing.T) {
 	if told := f.standing(0); !told.Remembers.Equal(oldest) || one[int](f, `SELECT count(*) FROM windows WHERE state = 'closed'`) != 1 {
 		t.Errorf("remembers since %s, the oldest window opened %s", told.Remembers, oldest)
 	}
+	// A dead letter keeps the first of three, and the second goes.
+	kept := one[int](f, `SELECT min(id) FROM windows`)
+	rotate("2 days")
+	rotate("2 days")
+	admin(t, f.cfg.URL.Reveal(), `DELETE FROM `+f.cfg.Schema+`.windows WHERE id = (SELECT min(id) FROM `+f.cfg.Schema+`.windows WHERE id > $1)`, kept)
+	since := one[time.Time](f, `SELECT min(opened_at) FROM windows WHERE id > $1`, kept)
+	if told := f.standing(0); !told.Remembers.Equal(since) || one[int](f, `SELECT min(id) FROM windows`) != kept {
+		t.Errorf("remembers since %s, the first window behind that which is gone opened %s", told.Remembers, since)
+	}
+	if told, err := f.l.Remembers(t.Context(), "acme.triage"); err != nil || !told.Equal(since) {
+		t.Errorf("whoever seeks is told of %s: %v", told, err)
+	}
 }
 
 // TestSeekToWhereItStandsTakesBackWhatWasAsked: and asks for nothing itself.

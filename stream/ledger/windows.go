@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -12,12 +13,28 @@ import (
 // trip; if the windows have rotated, it is read again.
 type windowSet struct {
 	current int32
-	live    []int32 // ascending; current is the last
+	live    []int32     // ascending; current is the last
+	closed  []time.Time // when those before it were closed
 	q       windowQueries
 }
 
-func newWindowSet(current int32, live []int32) *windowSet {
-	return &windowSet{current: current, live: live, q: newWindowQueries(current, live)}
+func newWindowSet(current int32, live []int32, closed []time.Time) *windowSet {
+	return &windowSet{current: current, live: live, closed: closed, q: newWindowQueries(current, live)}
+}
+
+// seenSkew is how far the clocks of the database, by which windows are closed, and of the brokers may differ.
+const seenSkew = time.Hour
+
+// seenBefore returns the closed windows that may have an event of which a repetition was appended at some time, or later: dedupe remembers for so
+// long, and no longer. A window that stays for its dead letters is not asked for ever. What is read again, after a rewind or by a replay, was
+// decided after it was appended: all windows that may have it are asked, be they as old as they may.
+func (w *windowSet) seenBefore(appended time.Time, remembers time.Duration) []int32 {
+	for i, at := range w.closed {
+		if remembers == 0 || appended.Before(at.Add(remembers+seenSkew)) {
+			return w.live[i : len(w.live)-1]
+		}
+	}
+	return nil
 }
 
 func (w *windowSet) same(current int32, live []int32) bool {
@@ -49,15 +66,18 @@ func (w *liveWindows) read(ctx context.Context, from querier) (*windowSet, error
 		return nil, err
 	}
 	var (
-		current   int32
-		live      []int32
-		id        int32
-		isCurrent bool
+		current  int32
+		live     []int32
+		closed   []time.Time
+		id       int32
+		closedAt *time.Time
 	)
-	_, err = pgx.ForEachRow(rows, []any{&id, &isCurrent}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id, &closedAt}, func() error {
 		live = append(live, id)
-		if isCurrent {
+		if closedAt == nil {
 			current = id
+		} else {
+			closed = append(closed, *closedAt)
 		}
 		return nil
 	})
@@ -66,7 +86,7 @@ func (w *liveWindows) read(ctx context.Context, from querier) (*windowSet, error
 	}
 	set := w.set.Load()
 	if set == nil || !set.same(current, live) {
-		set = newWindowSet(current, live)
+		set = newWindowSet(current, live, closed)
 		w.set.Store(set)
 	}
 	return set, nil

@@ -69,6 +69,7 @@ type fake struct {
 	auditFilter api.AuditFilter
 	filter      api.InboxFilter
 	filters     []api.InboxFilter // all of them
+	ofEntity    api.EntityFilter  // the last one
 	othersErr   error             // of a question for one event
 	kept        []api.QuarantineItem
 	keptNext    string
@@ -155,7 +156,10 @@ func (f *fake) Entities(context.Context, api.EntitiesFilter) (api.Page[api.Entit
 	return api.Page[api.EntityItem]{}, f.err
 }
 
-func (f *fake) Entity(_ context.Context, _ api.EntityFilter) (*api.EntityDetail, error) {
+func (f *fake) Entity(_ context.Context, q api.EntityFilter) (*api.EntityDetail, error) {
+	f.mu.Lock()
+	f.ofEntity = q
+	f.mu.Unlock()
 	if f.err != nil {
 		return nil, f.err
 	}

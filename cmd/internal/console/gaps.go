@@ -146,7 +146,8 @@ func (c *Console) addVersionLines(ctx context.Context, entities []*gapEntity) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			d := partOf(ctx, func(ctx context.Context) (*api.EntityDetail, error) {
-				return c.API.Entity(ctx, api.EntityFilter{Team: e.Team, Subscription: e.Subscription, Source: e.Source, Entity: schemas.EntityKey(e.Entity), Limit: 1})
+				return c.API.Entity(ctx, api.EntityFilter{Team: e.Team, Subscription: e.Subscription, Source: e.Source, Entity: schemas.EntityKey(e.Entity),
+					Since: time.Now().Add(time.Hour), Limit: 1}) // its events are not shown, and no index finds them
 			})
 			if e.Problem = d.Problem; d.Value == nil {
 				return

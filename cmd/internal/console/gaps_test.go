@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,6 +23,9 @@ func TestGaps(t *testing.T) {
 	s := get(t, h, "/console/gaps?team=acme&entity=o-1&limit=500")
 	if diff := cmp.Diff(api.InboxFilter{Team: "acme", Entity: "o-1", Decision: gate.Buffered, Limit: gapRows}, f.filters[0]); diff != "" {
 		t.Error(diff)
+	}
+	if f.ofEntity.Entity != "o-1" || f.ofEntity.Since.Before(time.Now()) {
+		t.Errorf("it asks for the events of the entity, which are not shown: %+v", f.ofEntity)
 	}
 	s.says("h2", "o-1 of orders, acme.fulfil")
 	s.says("li", "at 2 (sequence), missing 3..4")
