@@ -80,7 +80,7 @@ func TestWhatCannotBeMadeIsBarred(t *testing.T) {
 		"teams:\n", "agents: {public_url: \"https://agents.example.com\", secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz]}\nteams:\n", "operator: \"127.0.0.1:0\"}", "operator: \"127.0.0.1:0\", agents: \"127.0.0.1:0\"}").Replace(as)
 	read := r.load(config.RoleStream)
 	read.Listen.Agents, read.Agents.PublicURL = "", "" // what Take keeps out, should it ever miss some
-	inForce, err := p.app.stream.reload(p.app.file(), read)
+	inForce, _, err := p.app.stream.reload(p.app.file(), read)
 	if err != nil {
 		t.Fatal(err)
 	}
