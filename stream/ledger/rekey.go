@@ -145,6 +145,7 @@ type handing struct {
 
 	fences  []int32 // of the new partitions, by number
 	columns string  // of a version line that go over as they are
+	newer   string  // sets them to those of another line
 }
 
 // run hands the reader over, and returns how many version lines went along.
@@ -217,8 +218,8 @@ func (t *handing) makeFences(ctx context.Context) error {
 		return err
 	}
 	// as_of does not go over: it counts the old partition's lane_seqs, and the new one's begin at 1.
-	return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-		WHERE attrelid = 'version_lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&t.columns)
+	return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum), string_agg(format('%1$I = EXCLUDED.%1$I', attname), ', ') FROM pg_attribute
+		WHERE attrelid = 'version_lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&t.columns, &t.newer)
 }
 
 // copyReplaced are the fences of an earlier hand-over to a copy of the same name that was never read and has been made again
@@ -251,7 +252,8 @@ func forgetHandedOver(ctx context.Context, tx pgx.Tx, fences []int32) error {
 	return nil
 }
 
-// handLines copies the lines of one old fence to where their entities are now.
+// handLines copies the lines of one old fence to where their entities are now. An entity may have lines in two old fences, where a topic was created
+// again with another number of partitions while events of it waited: the newer one goes over.
 func (t *handing) handLines(ctx context.Context, from int32) (lines int64, err error) {
 	if err := foldLines(ctx, t.tx, from); err != nil {
 		return 0, err
@@ -270,7 +272,9 @@ func (t *handing) handLines(ctx context.Context, from int32) (lines int64, err e
 			to[i] = t.fences[partitionOf(e, int32(len(t.Begins)))]
 		}
 		tag, err := t.tx.Exec(ctx, `INSERT INTO version_lines (fence, `+t.columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
-			CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, to, some)
+			CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l
+			ON CONFLICT (fence, entity, clock) DO UPDATE SET `+t.newer+`
+			WHERE (EXCLUDED.epoch, EXCLUDED.value, EXCLUDED.sub) > (version_lines.epoch, version_lines.value, version_lines.sub)`, from, to, some)
 		if err != nil {
 			return lines, err
 		}

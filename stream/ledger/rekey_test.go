@@ -194,6 +194,21 @@ func TestReaders(t *testing.T) {
 	}
 }
 
+// TestHandOverOfTwoLines: a topic that was created again with more partitions has an entity in two of them, where events of it waited.
+func TestHandOverOfTwoLines(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 2, 0), seq(0, "e", 2), seq(1, "g", 7))
+	f.apply(f.claimed(partition(1), 2, 0), seq(0, "e", 5), seq(1, "g", 3))
+	f.handedOver(2)
+	got := one[string](f, `SELECT string_agg(entity || value || event_key, ' ' ORDER BY entity) FROM version_lines l JOIN fences f ON f.id = l.fence WHERE f.topic = 'events.acme.github.3'`)
+	want := one[string](f, `SELECT string_agg(entity || value || event_key, ' ' ORDER BY entity) FROM version_lines WHERE entity || value IN ('e5', 'g7')
+		AND fence IN (SELECT id FROM fences WHERE topic = 'events.acme.github')`)
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestHandOverAfterAClaim: who has claimed the old topic since it was copied has decided what comes again in the copy, or left something open there.
 func TestHandOverAfterAClaim(t *testing.T) {
 	t.Parallel()
