@@ -79,7 +79,7 @@ func (f *fixture) turnOwnWindow() {
 }
 
 // refs are the columns whose numbers differ from one ledger to the next. What they say is in the other columns of content.
-const refs = `'{id,subscription,fence,effect,plan,was_plan,effects,window_id,event_window,lane_window,seen_in,token,move_began}'::text[]`
+const refs = `'{id,subscription,fence,effect,plan,was_plan,effects,window_id,event_window,lane_window,seen_in,token,move_began,was}'::text[]`
 
 // content is all that a ledger has of acme.triage, by table, without the numbers that only this ledger has: in their place stands what they mean.
 func (f *fixture) content() map[string]string {
@@ -186,7 +186,7 @@ func TestMove(t *testing.T) {
 	deadOf := func(f *fixture) (list []string) {
 		return f.texts(`SELECT status || ' ' || action_id || ' ' || attempts || ' ' || error FROM actions WHERE status = 'dead_letter' ORDER BY 1`)
 	}
-	dead := deadOf(f)
+	dead, replay := deadOf(f), one[int64](f, `SELECT id FROM replays`)
 	p := f.moveTo(g)
 	if p.State != MoveNew || len(p.Rows) == 0 {
 		t.Errorf("%+v", p)
@@ -201,6 +201,9 @@ func TestMove(t *testing.T) {
 	}
 	if d := cmp.Diff(dead, deadOf(g)); d != "" || len(dead) != 1 {
 		t.Error(dead, d)
+	}
+	if was := one[string](g, `SELECT (r.id = was) || ' ' || was FROM replays r JOIN subscriptions s ON s.id = r.subscription WHERE s.name = 'acme.triage'`); was != fmt.Sprintf("false %d", replay) {
+		t.Errorf("a replay that has another number: %s", was)
 	}
 	if got := f.runnable(); !strings.HasPrefix(got, "register subscription acme.triage: it was moved to postgres of new.yaml on ") || !strings.Contains(got, "run it with the file that names that ledger") {
 		t.Errorf("in the old ledger: %q", got)
