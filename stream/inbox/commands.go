@@ -166,7 +166,8 @@ func (b *Inbox) RanAgain(ctx context.Context, id schemas.ActionID) (names []stri
 	}
 	err = b.ledger.InWindowsOf(ctx, b.look, ref.Fence, func(windows []int32) error {
 		rows, err := b.look.Query(ctx, ledger.OfWindows(windows, `SELECT asked_by FROM commands WHERE fence = $1 AND lane_seq = $2 AND kind = 'replay'
-			UNION SELECT r.started_by FROM {actions} a JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key JOIN replays r ON r.id = e.replay
+			UNION SELECT r.started_by FROM {actions} a JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+			JOIN fences f ON f.id = a.fence JOIN replays r ON r.subscription = f.subscription AND coalesce(r.was, r.id) = e.replay
 			WHERE a.fence = $1 AND a.lane_seq = $2 AND r.started_by IS NOT NULL`), ref.Fence, ref.LaneSeq)
 		if err == nil {
 			names, err = pgx.CollectRows(rows, pgx.RowTo[string])

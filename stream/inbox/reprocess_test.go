@@ -94,4 +94,18 @@ func TestItemOfWhatRanAgain(t *testing.T) {
 	if err != nil || int64(item.Generation) != first || len(item.Actions) != 2 {
 		t.Errorf("%+v %v", item, err)
 	}
+
+	// The subscription came from another ledger, and its replays have other numbers here.
+	f.exec(`UPDATE events SET replay = replay + 1000`)
+	f.exec(`UPDATE replays SET was = id + 1000`)
+	item, err = f.Item(t.Context(), "acme", "triage", "/acme/github", "f-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := f.Story(t.Context(), &item); err != nil || len(s.Reprocesses) != 2 || s.Reprocesses[0].By != "jo" {
+		t.Errorf("%+v %v", s, err)
+	}
+	if names, err := f.RanAgain(t.Context(), of(second+1000)); err != nil || !slices.Equal(names, []string{"jo"}) {
+		t.Error(names, err)
+	}
 }

@@ -238,7 +238,8 @@ func (b *Inbox) readAhead(ctx context.Context, item *Item, s *Story) error {
 // readReprocesses reads who started the replays that run an item again.
 func (b *Inbox) readReprocesses(ctx context.Context, item *Item, s *Story) error {
 	for _, a := range item.reprocesses {
-		err := b.look.QueryRow(ctx, `SELECT coalesce(started_by, ''), coalesce(reason, '') FROM replays WHERE id = $1`, a.Replay).Scan(&a.By, &a.Reason)
+		err := b.look.QueryRow(ctx, `SELECT coalesce(r.started_by, ''), coalesce(r.reason, '') FROM replays r JOIN subscriptions s ON s.id = r.subscription
+			WHERE s.name = $1 AND coalesce(r.was, r.id) = $2`, item.Team+"."+item.Subscription, a.Replay).Scan(&a.By, &a.Reason)
 		if err != nil {
 			return err
 		}

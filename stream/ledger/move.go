@@ -7,15 +7,18 @@ package ledger
 //	freeze  nor in the old one, and its owners are fenced            old: subscriptions, fences (locked), moves
 //	number  which id in the new one is for which of the old one      new: subscriptions, effects, plans, fences, windows, replays, moves
 //	copy    table by table, each in a transaction with its mark      new: the table, moves
-//	open    the new one's mark goes                                  old: fences (locked); new: subscription_pauses, counters, moves
+//	open    the new one's mark goes                                  old: fences (locked); new: subscription_pauses, counters, subscriptions, moves
 //	forget  the rows of the old one are deleted; its mark stays      old: all of these
 //
 //	old    new      what is so
 //	-      -        nothing has begun
 //	-      comes    nothing is frozen
 //	goes   comes    it is being copied
-//	goes   -        it is in the new ledger; rows of the old one may be left
+//	goes   has it   it is in the new ledger; rows of the old one may be left
+//	goes   -        the new one came back from a backup of before: nothing has begun, unless rows of the old one are gone
 //	ended  -        they are gone
+//
+// The new ledger has it where its subscriptions.move_began is that of the old one's mark.
 
 import (
 	"cmp"
@@ -89,7 +92,7 @@ type moveMark struct {
 	Ended     *time.Time
 	IDs       *movedIDs
 	Stood     *string
-	Copied    []string
+	Copied    []string // of one that goes: its rows here may be gone
 }
 
 // of reports whether there is a mark that leads to or from a ledger.
@@ -191,20 +194,30 @@ func (v *mover) look(ctx context.Context) (state MoveState, err error) {
 		return "", err
 	}
 	refuse := func(format string, args ...any) error { return schemas.Errorf(schemas.Conflict, "", format, args...) }
+	goes, has := v.old.of(false, v.To.id), false
+	if goes {
+		if err := v.to.QueryRow(ctx, `SELECT EXISTS (SELECT FROM subscriptions WHERE name = $1 AND move_began = $2)`, v.Subscription, v.old.Began).Scan(&has); err != nil {
+			return "", err
+		}
+	}
 	switch {
+	case v.new != nil && !v.new.Comes && v.new.Ended == nil && (len(v.new.Copied) > 0 || !v.old.of(true, v.To.id)):
+		return "", refuse("it is being moved from %s to %s, or is there already: end that move first", v.ToName, v.new.OtherName)
 	case v.old.of(true, v.To.id):
 		return MoveBack, nil
 	case v.old != nil && v.old.Comes:
 		return "", refuse("it is being moved to %s from %s: end that move first", v.FromName, v.old.OtherName)
 	case v.new != nil && v.new.Comes && v.new.Other != v.From.id:
 		return "", refuse("it is being moved to %s from %s: end that move first", v.ToName, v.new.OtherName)
-	case v.old.of(false, v.To.id) && v.old.Ended != nil:
+	case goes && v.old.Ended != nil:
 		return MoveDone, nil
-	case v.old.of(false, v.To.id) && v.new.of(true, v.From.id):
-		return MoveBegun, nil
-	case v.old.of(false, v.To.id):
+	case has:
 		return MoveCopied, nil
-	case v.old != nil:
+	case goes && len(v.old.Copied) > 0:
+		return "", refuse("%s had it whole and has lost it, and rows of %s are gone: restore one of the two", v.ToName, v.FromName)
+	case goes && v.new.of(true, v.From.id):
+		return MoveBegun, nil
+	case v.old != nil && !goes:
 		return "", refuse("it was moved from %s to %s", v.FromName, v.old.OtherName)
 	}
 	var known bool
@@ -303,6 +316,9 @@ func (v *mover) run(ctx context.Context, p MovePlan) error {
 		if err := v.open(ctx); err != nil {
 			return err
 		}
+	}
+	if _, err := v.from.Exec(ctx, `UPDATE moves SET copied = '{all}' WHERE subscription = $1`, v.Subscription); err != nil {
+		return err
 	}
 	if err := v.forget(ctx, v.From, v.from); err != nil {
 		return err
@@ -442,6 +458,10 @@ func (v *mover) open(ctx context.Context) error {
 		if err := v.lock(ctx, tx); err != nil {
 			return err
 		}
+		var began time.Time
+		if err := tx.QueryRow(ctx, `SELECT began_at FROM moves WHERE subscription = $1`, v.Subscription).Scan(&began); err != nil {
+			return err
+		}
 		stands, err := v.stands(ctx, tx)
 		if err != nil {
 			return err
@@ -458,6 +478,9 @@ func (v *mover) open(ctx context.Context) error {
 				if err := v.copyTable(ctx, tx, t, t.name, t.name); err != nil {
 					return err
 				}
+			}
+			if _, err := tx.Exec(ctx, `UPDATE subscriptions SET move_began = $2 WHERE name = $1`, v.Subscription, began); err != nil {
+				return err
 			}
 			return exactly(tx.Exec(ctx, `DELETE FROM moves WHERE subscription = $1`, v.Subscription))
 		})

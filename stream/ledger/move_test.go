@@ -79,7 +79,7 @@ func (f *fixture) turnOwnWindow() {
 }
 
 // refs are the columns whose numbers differ from one ledger to the next. What they say is in the other columns of content.
-const refs = `'{id,subscription,fence,effect,plan,was_plan,effects,window_id,event_window,lane_window,seen_in,token}'::text[]`
+const refs = `'{id,subscription,fence,effect,plan,was_plan,effects,window_id,event_window,lane_window,seen_in,token,move_began,was}'::text[]`
 
 // content is all that a ledger has of acme.triage, by table, without the numbers that only this ledger has: in their place stands what they mean.
 func (f *fixture) content() map[string]string {
@@ -186,7 +186,7 @@ func TestMove(t *testing.T) {
 	deadOf := func(f *fixture) (list []string) {
 		return f.texts(`SELECT status || ' ' || action_id || ' ' || attempts || ' ' || error FROM actions WHERE status = 'dead_letter' ORDER BY 1`)
 	}
-	dead := deadOf(f)
+	dead, replay := deadOf(f), one[int64](f, `SELECT id FROM replays`)
 	p := f.moveTo(g)
 	if p.State != MoveNew || len(p.Rows) == 0 {
 		t.Errorf("%+v", p)
@@ -201,6 +201,9 @@ func TestMove(t *testing.T) {
 	}
 	if d := cmp.Diff(dead, deadOf(g)); d != "" || len(dead) != 1 {
 		t.Error(dead, d)
+	}
+	if was := one[string](g, `SELECT (r.id = was) || ' ' || was FROM replays r JOIN subscriptions s ON s.id = r.subscription WHERE s.name = 'acme.triage'`); was != fmt.Sprintf("false %d", replay) {
+		t.Errorf("a replay that has another number: %s", was)
 	}
 	if got := f.runnable(); !strings.HasPrefix(got, "register subscription acme.triage: it was moved to postgres of new.yaml on ") || !strings.Contains(got, "run it with the file that names that ledger") {
 		t.Errorf("in the old ledger: %q", got)
@@ -505,6 +508,64 @@ func TestMoveToALedgerThatIsLost(t *testing.T) {
 	}
 	if got := f.runnable(); got != "" {
 		t.Error(got)
+	}
+}
+
+// TestMoveToALedgerThatIsRestored: a new ledger that comes back from a backup of before the move has no mark. It does not pass for one that has the
+// subscription: what the old ledger has is copied anew, and where rows of it are gone, nothing more goes.
+func TestMoveToALedgerThatIsRestored(t *testing.T) {
+	t.Parallel()
+	f, g := movable(t), otherLedger(t)
+	want := f.content()
+	ctx, stop := context.WithCancel(t.Context())
+	m, tables := f.move(g), 0
+	m.Progress = func(string, int64, int64) {
+		if tables++; tables == 12 {
+			stop()
+		}
+	}
+	if _, err := m.Run(ctx); err == nil {
+		t.Fatal("it was not broken off")
+	}
+	restored := otherLedger(t)
+	restored.l.id = g.l.id
+	restored.namespace(movableSpec) // it was registered there
+	refused := func(from, to *fixture, want map[string]string, says string) {
+		t.Helper()
+		if _, err := from.move(to).Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v, want %q", err, says)
+		}
+		if d := cmp.Diff(want, f.content()); d != "" {
+			t.Error(d)
+		}
+	}
+	refused(restored, f, want, "it is being moved from postgres of new.yaml to postgres of new.yaml, or is there already: end that move first")
+
+	cuts, direct := throughProxy(t, f, func(s *Spec) { s.Name = "acme.watcher" })
+	w := one[int](f, `SELECT count(*) FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage'`)
+	opens := 2 + len(numberedTables) + len(plainTables) + w*len(window.Tables) + len(lastTables) - 1
+	cuts.Cut.Store(&cut{Needle: []byte("commit\x00"), Skip: opens + w + 1}) // the windows are gone
+	m = f.move(restored)
+	m.From = direct.l
+	if p, err := m.Run(t.Context()); err == nil || p.State != MoveNew || cuts.Cut.Load() != nil {
+		t.Fatalf("%+v %v", p, err)
+	}
+	if d := cmp.Diff(want, restored.content()); d != "" {
+		t.Errorf("the new ledger has (-) what the old one had, and (+):\n%s", d)
+	}
+	if p, err := f.move(restored).Plan(t.Context()); err != nil || p.State != MoveCopied {
+		t.Errorf("%+v %v", p, err)
+	}
+	left := f.content()
+	older := otherLedger(t)
+	older.l.id = g.l.id
+	refused(f, older, left, "postgres of new.yaml had it whole and has lost it, and rows of postgres of old.yaml are gone")
+	older.exec(`INSERT INTO moves (subscription, comes, other, other_name) VALUES ('acme.triage', true, $1, 'postgres of old.yaml')`, f.l.id)
+	refused(f, older, left, "postgres of new.yaml had it whole and has lost it")
+	refused(older, f, left, "end that move first")
+	f.moveTo(restored)
+	if d := cmp.Diff(want, restored.content()); d != "" {
+		t.Error(d)
 	}
 }
 

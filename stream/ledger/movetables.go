@@ -54,7 +54,7 @@ var movedColumns = map[string]struct{ of, as string }{
 }
 
 // reference returns of which table a column of a table has ids; empty if it has none. The replay of an event is the generation of its key and of its
-// actions' ids: it stays as it is.
+// actions' ids: it stays as it is, and is in the replay's column was.
 func reference(table, column, kind string) string {
 	if kind != "integer" && kind != "bigint" || table == "events" && column == "replay" {
 		return ""
@@ -259,6 +259,8 @@ func (v *mover) selectOf(ctx context.Context, t movedTable, from string) (names,
 		case c.Identity: // nobody names the row by it
 			order = " ORDER BY t." + column
 			continue
+		case t.name == "replays" && c.Name == "was":
+			value = "coalesce(t.was, t.id)"
 		case t.name == "plans" && c.Name == "effects":
 			p := (*v.ids)["effects"]
 			value = fmt.Sprintf("ARRAY(SELECT x.new::int FROM unnest(t.effects) WITH ORDINALITY e (old, n) JOIN unnest(%s, %s) AS x (old, new) ON x.old = e.old ORDER BY e.n)", literal(p.Old), literal(p.New))

@@ -2,13 +2,15 @@ package ledger
 
 // `topics rekey` hands a subscription over from a topic to a copy of what it has not read, in one transaction, which may be repeated.
 //
-//	lock      the subscription's row; fences of the old topic: whoever owns one ends its transaction first, and is refused then (epoch + 1)
+//	lock      the subscription's row; fences of the old topic: whoever owns one ends its transaction first, and is refused then (epoch + 1).
+//	          It still stands where it was copied from
 //	fences    those of older copies: void; those of the new partitions: made
 //	lines     version_lines of the old fences, copied to their new ones
 //	finish    stops of the old topic end, topics.left_at, begins of the new partitions
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -23,9 +25,15 @@ type Reader struct {
 	Generation   int32
 	Next         map[int32]int64 // by partition; one that is not in it is read from 0
 	Waiting      int64           // events that wait for others, or for an operator
+	Seeks        int64           // of operators, which no claim has carried out yet
 	GoneTo       string          // the copy of the topic that it reads instead, after a hand-over; empty: none
 	id           int32
+	revision     int64 // of all partitions: each claim and each batch makes it higher
 }
+
+// readerStands counts what a reader has been asked, and all that it has done.
+const readerStands = `SELECT count(q.fence), coalesce(sum(p.revision), 0)::bigint FROM fences f LEFT JOIN progress p ON p.fence = f.id
+	LEFT JOIN seek_requests q ON q.fence = f.id AND q.ended_at IS NULL AND q.topic_id = f.topic_id WHERE f.subscription = $1 AND f.topic_id = $2`
 
 // Readers lists the subscription's generations that have read the topic with an id.
 func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) ([]Reader, error) {
@@ -58,6 +66,9 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 		if err == nil {
 			err = l.read.QueryRow(ctx, `SELECT count(*) FROM fences f JOIN buffer b ON b.fence = f.id WHERE f.subscription = $1 AND f.topic_id = $2`,
 				out[i].id, [16]byte(id)).Scan(&out[i].Waiting)
+		}
+		if err == nil {
+			err = l.read.QueryRow(ctx, readerStands, out[i].id, [16]byte(id)).Scan(&out[i].Seeks, &out[i].revision)
 		}
 		if err == nil {
 			out[i].GoneTo, err = l.copyRead(ctx, out[i].id, id)
@@ -93,7 +104,7 @@ const handBatch = 5000
 // so that what is stale stays stale, and returns how many lines. What waits comes with the first claim of its new partition; see
 // moveWaiting. The subscription's processes must be stopped; owners that live on are fenced. It may be repeated. Until the new topic
 // is claimed, a claim of the old one voids it; see checkCopies. Kind Conflict where the new topic, or another copy of the old one, is
-// claimed already.
+// claimed already, and where somebody has claimed the old one, or asked for a seek there, since the reader was read.
 func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err error) {
 	op := fmt.Sprintf("hand %s over to %s", h.Reader.Subscription, h.To.Topic)
 	var reads *string
@@ -108,6 +119,9 @@ func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err err
 			lines, err = t.run(ctx)
 			return err
 		})
+	}
+	if e, ok := errors.AsType[*schemas.Error](err); ok {
+		return lines, &schemas.Error{Kind: e.Kind, Op: op, Err: err}
 	}
 	if err != nil {
 		return lines, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
@@ -131,6 +145,7 @@ type handing struct {
 
 	fences  []int32 // of the new partitions, by number
 	columns string  // of a version line that go over as they are
+	newer   string  // sets them to those of another line
 }
 
 // run hands the reader over, and returns how many version lines went along.
@@ -162,9 +177,17 @@ func (t *handing) lock(ctx context.Context) (old []int32, err error) {
 		return nil, err
 	}
 	old, err = ints(ctx, t.tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, t.subscription, [16]byte(t.From.TopicID))
-	if err == nil {
-		_, err = t.tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE id = ANY ($1) AND epoch > 0`, old)
+	if err != nil {
+		return nil, err
 	}
+	var seeks, revision int64
+	if err := t.tx.QueryRow(ctx, readerStands, t.subscription, [16]byte(t.From.TopicID)).Scan(&seeks, &revision); err != nil {
+		return nil, err
+	}
+	if seeks > t.Reader.Seeks || revision != t.Reader.revision {
+		return nil, pg.Refuse(schemas.Errorf(schemas.Conflict, "", "a process has claimed %s, or a seek was asked for there, since the plan was made: stop the processes that read it", t.From.Topic))
+	}
+	_, err = t.tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE id = ANY ($1) AND epoch > 0`, old)
 	return old, err
 }
 
@@ -195,8 +218,8 @@ func (t *handing) makeFences(ctx context.Context) error {
 		return err
 	}
 	// as_of does not go over: it counts the old partition's lane_seqs, and the new one's begin at 1.
-	return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
-		WHERE attrelid = 'version_lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&t.columns)
+	return tx.QueryRow(ctx, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum), string_agg(format('%1$I = EXCLUDED.%1$I', attname), ', ') FROM pg_attribute
+		WHERE attrelid = 'version_lines'::regclass AND attnum > 0 AND NOT attisdropped AND attname NOT IN ('fence', 'as_of')`).Scan(&t.columns, &t.newer)
 }
 
 // copyReplaced are the fences of an earlier hand-over to a copy of the same name that was never read and has been made again
@@ -229,7 +252,8 @@ func forgetHandedOver(ctx context.Context, tx pgx.Tx, fences []int32) error {
 	return nil
 }
 
-// handLines copies the lines of one old fence to where their entities are now.
+// handLines copies the lines of one old fence to where their entities are now. An entity may have lines in two old fences, where a topic was created
+// again with another number of partitions while events of it waited: the newer one goes over.
 func (t *handing) handLines(ctx context.Context, from int32) (lines int64, err error) {
 	if err := foldLines(ctx, t.tx, from); err != nil {
 		return 0, err
@@ -248,7 +272,9 @@ func (t *handing) handLines(ctx context.Context, from int32) (lines int64, err e
 			to[i] = t.fences[partitionOf(e, int32(len(t.Begins)))]
 		}
 		tag, err := t.tx.Exec(ctx, `INSERT INTO version_lines (fence, `+t.columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
-			CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l`, from, to, some)
+			CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l
+			ON CONFLICT (fence, entity, clock) DO UPDATE SET `+t.newer+`
+			WHERE (EXCLUDED.epoch, EXCLUDED.value, EXCLUDED.sub) > (version_lines.epoch, version_lines.value, version_lines.sub)`, from, to, some)
 		if err != nil {
 			return lines, err
 		}

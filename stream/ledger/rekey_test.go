@@ -194,6 +194,52 @@ func TestReaders(t *testing.T) {
 	}
 }
 
+// TestHandOverOfTwoLines: a topic that was created again with more partitions has an entity in two of them, where events of it waited.
+func TestHandOverOfTwoLines(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 2, 0), seq(0, "e", 2), seq(1, "g", 7))
+	f.apply(f.claimed(partition(1), 2, 0), seq(0, "e", 5), seq(1, "g", 3))
+	f.handedOver(2)
+	got := one[string](f, `SELECT string_agg(entity || value || event_key, ' ' ORDER BY entity) FROM version_lines l JOIN fences f ON f.id = l.fence WHERE f.topic = 'events.acme.github.3'`)
+	want := one[string](f, `SELECT string_agg(entity || value || event_key, ' ' ORDER BY entity) FROM version_lines WHERE entity || value IN ('e5', 'g7')
+		AND fence IN (SELECT id FROM fences WHERE topic = 'events.acme.github')`)
+	if got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestHandOverAfterAClaim: who has claimed the old topic since it was copied has decided what comes again in the copy, or left something open there.
+func TestHandOverAfterAClaim(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claimed(partition(0), 2, 0), seq(0, "a", 1))
+	refused := func(what string, h HandOver) {
+		t.Helper()
+		if _, err := f.l.HandOver(t.Context(), h); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "a process has claimed events.acme.github") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if n := one[int](f, `SELECT count(*) FROM fences WHERE topic = 'events.acme.github.3'`); n != 0 {
+			t.Errorf("%s: %d fences of the copy", what, n)
+		}
+	}
+	h := f.handOver()
+	f.claimed(partition(1), 2, 0)
+	refused("a first claim", h)
+	h = f.handOver()
+	f.release(f.claimed(partition(0), 2, 0))
+	refused("a claim that is over", h)
+	h = f.handOver()
+	fence := one[int32](f, `SELECT id FROM fences WHERE partition = 0`)
+	if _, err := f.l.AskSeeks(t.Context(), []SeekAsk{{Fence: fence, TopicID: TopicID{1}, From: 1, To: 0}}, "jo", "again"); err != nil {
+		t.Fatal(err)
+	}
+	refused("a seek", h)
+	if h = f.handOver(); h.Reader.Seeks != 1 {
+		t.Errorf("%d seeks", h.Reader.Seeks)
+	}
+}
+
 func TestHandOverRefuses(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

@@ -64,5 +64,6 @@ func (m *session) claim(ctx context.Context, at place, committed int64) (*worker
 	if string(stored) != string(id[:]) {
 		return nil, fmt.Errorf("%w (%s, group %s)", errTopicRecreated, at.topic, m.Group)
 	}
+	w.sent = w.next
 	return w, nil
 }

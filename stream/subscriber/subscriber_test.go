@@ -668,6 +668,29 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
+// TestReadAgainAfterAClaim: it may be set to 0, too, where the member has committed nothing since its claim.
+func TestReadAgainAfterAClaim(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	first := f.start(t)
+	f.send(revision("A", 1), revision("B", 1))
+	f.waitRead()
+	if err := first.stop(); err != nil {
+		t.Fatal(err)
+	}
+	f.start(t)
+	f.waitFor("2", `SELECT epoch::text FROM forebay_positions`)
+	if _, err := f.pool.Exec(t.Context(), `WITH e AS (DELETE FROM forebay_events WHERE entity = 'A'), l AS (DELETE FROM forebay_lines WHERE entity = 'A')
+		UPDATE forebay_positions SET next_offset = 0`); err != nil {
+		t.Fatal(err)
+	}
+	f.send(revision("B", 2))
+	f.waitRead()
+	if diff := cmp.Diff("A-1\nB-1\nA-1\nB-2", f.query(`SELECT id FROM ran ORDER BY n`)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What waiting does not mend ends Run, and its error says what to do.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ type worker struct {
 	*session
 	place
 	epoch int64 // of the claim
-	// next is the position that this worker knows of, and sent the one of its last commit, of which no answer may have come.
+	// next is the position that this worker knows of, and sent the one of its claim or last commit, of which no answer may have come.
 	next, sent int64
 	waits      waits
 	quit       chan struct{} // closed by the session: no more transactions

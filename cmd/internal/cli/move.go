@@ -32,6 +32,7 @@ func (subscriptionsMoveCmd) Help() string {
 // moving is one run of the command.
 type moving struct {
 	ledger.Move
+	static bool // its processes may be static members, of which no ledger has rows
 }
 
 // Run shows the plan or, with --run, moves the subscription.
@@ -69,6 +70,7 @@ func (m *moving) openIn(e *env, f fileFlags, opened **ledger.Ledger, name *strin
 	if err != nil {
 		return false, err
 	}
+	m.static = m.static || cfg.Kafka.InstanceID != ""
 	of := cfg.Ledger()
 	*name = of.Path + " of " + filepath.Base(f.File)
 	lc, err := app.LedgerConfig(of, e.log)
@@ -116,8 +118,12 @@ func (m *moving) steps(p ledger.MovePlan, status []inbox.SubscriptionStatus) []p
 	if len(p.Behind) > 0 {
 		stays += "; and these pauses, which hold it up now: set them in the new ledger before it runs there: " + strings.Join(p.Behind, ", ")
 	}
+	runs := "no process runs it"
+	if m.static {
+		runs = "see for yourself that no process runs it: the ledgers do not know static members (kafka.instance_id)"
+	}
 	list := []planStep{
-		step("stop", strings.Join(p.Runs, "; "), "no process runs it"),
+		step("stop", strings.Join(p.Runs, "; "), runs),
 		step("drain", strings.Join(p.Open, "; "), fmt.Sprintf("%d open actions, %d failed or parked ones and %d waiting events go along", open, held, waiting)),
 		step("target", p.Target, m.ToName+" can take it"),
 		{"copy", stepToDo, "rows: " + strings.Join(rows, ", ") + ": --run does it"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,7 @@ type rekeying struct {
 
 	// lookUp sets these.
 	from    ledger.Partition // the topic; no partition of it in particular
+	starts  map[int32]int64  // start offsets, by partition
 	ends    map[int32]int64  // end offsets, by partition
 	records int64            // of the topic that one of the readers has yet to read
 	readers []ledger.Reader  // subscriptions with a position in the topic, in each of their generations
@@ -142,14 +144,14 @@ func (r *rekeying) subscriptions() []string { return r.cfg.ReadersOf(r.team, r.s
 
 // plan returns the steps and which of them are done or blocked. It reads Kafka and the ledger and changes nothing.
 func (r *rekeying) plan(ctx context.Context) ([]planStep, error) {
+	stop, err := r.stopStep(ctx) // before the rest: what runs meanwhile, the hand-over finds
+	if err != nil {
+		return nil, err
+	}
 	if err := r.lookUp(ctx); err != nil {
 		return nil, err
 	}
 	drain, err := r.drainStep(ctx)
-	if err != nil {
-		return nil, err
-	}
-	stop, err := r.stopStep(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +201,7 @@ func (r *rekeying) lookUp(ctx context.Context) error {
 		}
 		r.readers = append(r.readers, readers...)
 	}
-	r.records, r.ends, err = topics.Unread(ctx, r.adm, r.cmd.Topic, r.positions())
+	r.records, r.starts, r.ends, err = topics.Unread(ctx, r.adm, r.cmd.Topic, r.positions())
 	return err
 }
 
@@ -235,10 +237,10 @@ func (r *rekeying) drainStep(ctx context.Context) (planStep, error) {
 	return r.drainStepOf(status, stops), nil
 }
 
-// drainStepOf makes the drain step. Stops block it, in any case. Open actions block it, and events in the gap buffer that no reader
+// drainStepOf makes the drain step. Stops block it, in any case, and what a claim would stop for, or carry out. Open actions block it, and events in the gap buffer that no reader
 // takes along, unless the operator leaves them open. Unread records do not block it: they are read from the copy.
 func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string) planStep {
-	blocked := stops
+	blocked := slices.Concat(stops, r.misplaced())
 	openActions, waiting := r.open(status)
 	detail := []string{"nothing is open"}
 	if open := strings.Join(openActions, "; "); open != "" && r.cmd.LeaveOpen {
@@ -263,6 +265,33 @@ func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string
 		return planStep{Step: "drain", State: stepBlocked, Detail: strings.Join(blocked, "; ")}
 	}
 	return planStep{Step: "drain", State: stepDone, Detail: strings.Join(detail, "; ")}
+}
+
+// misplaced returns a text for what a claim would find, and a copy would pass over: seeks, and positions that the log does not have. Who reads a topic
+// that has grown claims nothing until it is started again, and the new partitions not even then.
+func (r *rekeying) misplaced() (list []string) {
+	const start = "start the stream role, which stops there, and do what it says"
+	for _, reader := range r.readers {
+		if reader.Generation != 0 {
+			continue
+		}
+		if reader.Seeks > 0 {
+			list = append(list, fmt.Sprintf("%s has %d seeks that are not carried out yet: start the stream role, which does so, or take them back", reader.Subscription, reader.Seeks))
+		}
+		for _, number := range slices.Sorted(maps.Keys(r.ends)) {
+			next, known := reader.Next[number]
+			switch first, end := r.starts[number], r.ends[number]; {
+			case next > end:
+				list = append(list, fmt.Sprintf("%s stands at %d in partition %d, above the log's end %d: "+start, reader.Subscription, next, number, end))
+			case next < first && known:
+				list = append(list, fmt.Sprintf("%d records of partition %d were deleted before %s had read them: "+start, first-next, number, reader.Subscription))
+			case next < first && !r.cmd.LeaveOpen:
+				list = append(list, fmt.Sprintf("%d records of partition %d were deleted before %s had read them (--leave-open goes on without them)",
+					first-next, number, reader.Subscription))
+			}
+		}
+	}
+	return list
 }
 
 // open returns a text for each partition of the topic that has open actions, and how many events wait in all its partitions.

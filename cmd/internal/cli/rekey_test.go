@@ -30,6 +30,9 @@ func TestRekeyDrain(t *testing.T) {
 		waiting int64
 		stops   []string
 		leave   bool
+		starts  map[int32]int64
+		seeks   int64
+		cut     int64
 		want    planStep
 	}{
 		"nothing": {status: at(0, 0, 0), want: planStep{"drain", "done", "nothing is open; " + read}},
@@ -48,11 +51,21 @@ func TestRekeyDrain(t *testing.T) {
 			want: planStep{"drain", "done", "nothing is open; " + read + ", and 1 events that wait, which go along"}},
 		"a stop": {status: at(0, 0, 0), stops: []string{"acme.triage is stopped in partition 1: cut"}, leave: true,
 			want: planStep{"drain", "blocked", "acme.triage is stopped in partition 1: cut"}},
+		"deleted unread": {status: at(0, 0, 0), starts: map[int32]int64{0: 0, 1: 4}, leave: true,
+			want: planStep{"drain", "blocked", "2 records of partition 1 were deleted before acme.triage had read them: start the stream role, which stops there, and do what it says"}},
+		"as read": {status: at(0, 0, 0), starts: map[int32]int64{0: 0, 1: 2}, want: planStep{"drain", "done", "nothing is open; " + read}},
+		"deleted in a new partition": {status: at(0, 0, 0), starts: map[int32]int64{0: 1},
+			want: planStep{"drain", "blocked", "1 records of partition 0 were deleted before acme.triage had read them (--leave-open goes on without them)"}},
+		"left without": {status: at(0, 0, 0), starts: map[int32]int64{0: 1}, leave: true, want: planStep{"drain", "done", "nothing is open; " + read}},
+		"cut": {status: at(0, 0, 0), cut: 3, leave: true,
+			want: planStep{"drain", "blocked", "acme.triage stands at 2 in partition 1, above the log's end 1: start the stream role, which stops there, and do what it says"}},
+		"a seek": {status: at(0, 0, 0), seeks: 1, leave: true,
+			want: planStep{"drain", "blocked", "acme.triage has 1 seeks that are not carried out yet: start the stream role, which does so, or take them back"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", LeaveOpen: tt.leave}, ends: map[int32]int64{0: 3, 1: 4},
-				readers: []ledger.Reader{{Subscription: "acme.triage", Next: map[int32]int64{1: 2}, Waiting: tt.waiting}}}
+			r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", LeaveOpen: tt.leave}, starts: tt.starts, ends: map[int32]int64{0: 3, 1: 4 - tt.cut},
+				readers: []ledger.Reader{{Subscription: "acme.triage", Next: map[int32]int64{1: 2}, Waiting: tt.waiting, Seeks: tt.seeks}}}
 			if d := cmp.Diff(tt.want, r.drainStepOf(tt.status, tt.stops)); d != "" {
 				t.Error(d)
 			}

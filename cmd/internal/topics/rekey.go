@@ -59,11 +59,15 @@ func PartitionOf(key []byte, count int32) int32 {
 	return record.PartitionOf(key, count)
 }
 
-// Unread returns how many offsets of a topic one of its readers has not read, and the end offset of each partition. Offsets of control
-// records count. Readers are as in [Rekey].
-func Unread(ctx context.Context, adm *kadm.Client, topic string, readers map[string]map[int32]int64) (records int64, ends map[int32]int64, err error) {
+// Unread returns how many offsets of a topic one of its readers has not read, and the start and end offsets of each partition. Offsets of
+// control records count. Readers are as in [Rekey].
+func Unread(ctx context.Context, adm *kadm.Client, topic string, readers map[string]map[int32]int64) (records int64, starts, ends map[int32]int64, err error) {
 	all, err := spans(ctx, adm, topic)
-	return total(unread(all, readers)), endsOf(all), err
+	starts = make(map[int32]int64, len(all))
+	for p, s := range all {
+		starts[p] = s.start
+	}
+	return total(unread(all, readers)), starts, endsOf(all), err
 }
 
 func endsOf(all map[int32]span) map[int32]int64 {

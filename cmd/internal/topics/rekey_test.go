@@ -180,7 +180,7 @@ func TestRekeyOfAnyTopic(t *testing.T) {
 		if rapid.Bool().Draw(t, "one has read nothing") {
 			r.rekey.Readers["nothing"], first = nil, nil
 		}
-		unread, _, err := Unread(r.t.Context(), r.adm, r.rekey.From, r.rekey.Readers)
+		unread, _, _, err := Unread(r.t.Context(), r.adm, r.rekey.From, r.rekey.Readers)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestRekeyOfAnyTopic(t *testing.T) {
 
 // checkBegins reads the copy from where its readers go on.
 func (r *rekeyRig) checkBegins(t *rapid.T, got Copied, next map[int32]int64) {
-	_, ends, err := Unread(r.t.Context(), r.adm, r.rekey.To.Name, nil)
+	_, _, ends, err := Unread(r.t.Context(), r.adm, r.rekey.To.Name, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +251,22 @@ func (r *rekeyRig) scan(topic string, from map[int32]int64, each func(*kgo.Recor
 		if err := s.poll(r.t.Context(), each); err != nil {
 			r.t.Fatal(err)
 		}
+	}
+}
+
+// TestUnreadOfWhatWasDeleted: what retention has taken is not there to be read, and the start says so.
+func TestUnreadOfWhatWasDeleted(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 2)
+	r.send(&kgo.Record{Partition: 0}, &kgo.Record{Partition: 0}, &kgo.Record{Partition: 0})
+	gone := kadm.Offsets{}
+	gone.AddOffset(r.rekey.From, 0, 2, -1)
+	if _, err := r.adm.DeleteRecords(t.Context(), gone); err != nil {
+		t.Fatal(err)
+	}
+	unread, starts, ends, err := Unread(t.Context(), r.adm, r.rekey.From, map[string]map[int32]int64{"a": {0: 1}})
+	if d := cmp.Diff([]map[int32]int64{{0: 2, 1: 0}, {0: 3, 1: 0}}, []map[int32]int64{starts, ends}); err != nil || unread != 1 || d != "" {
+		t.Error(unread, err, d)
 	}
 }
 
