@@ -137,11 +137,11 @@ func (b *backlogBench) drain(ctx context.Context, w *stack) (rate float64, err e
 	}
 	last := map[uint64]uint64{}
 	for _, c := range list {
-		if line, step := kindAndEntityOf(c.Delivery), stepOf(c.Delivery); step != last[line]+1 {
+		line, step := kindAndEntityOf(c.Delivery), stepOf(c.Delivery)
+		if step != last[line]+1 {
 			return 0, fmt.Errorf("version %d of an entity came after %d", step, last[line])
-		} else {
-			last[line] = step
 		}
+		last[line] = step
 	}
 	return float64(came-before) / took.Seconds(), nil
 }
