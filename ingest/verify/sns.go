@@ -174,10 +174,11 @@ func snsSum(m map[string]string) (crypto.Hash, []byte) {
 	return 0, nil
 }
 
-// OfAWS reports whether a URL is one of SNS, over https, whose path has this end.
+// OfAWS reports whether a URL is one of SNS, over https, whose path has this end. One with an end has nothing behind it: a certificate has one URL.
 func OfAWS(text, end string) bool {
 	u, err := url.Parse(text)
-	return err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host) && strings.HasSuffix(u.Path, end)
+	return err == nil && u.Scheme == "https" && u.User == nil && snsHost.MatchString(u.Host) && strings.HasSuffix(u.Path, end) &&
+		(end == "" || !strings.ContainsAny(text, "?#"))
 }
 
 // Confirm tells SNS that a subscription is wanted, at the URL that a verified message gives. A URL that is not of AWS is never called.

@@ -69,6 +69,7 @@ func TestSNSCertificates(t *testing.T) {
 	}{
 		{"another topic", message(snsTopic + "-2"), now, Mismatch, 0},
 		{"a foreign host", message(snsTopic, "sns.us-east-1.amazonaws.com", "sns.us-east-1.amazonaws.com.example.org"), now, BadCertURL, 0},
+		{"a query", message(snsTopic, `.pem"`, `.pem?1"`), now, BadCertURL, 0},
 		{"a port", message(snsTopic, "sns.us-east-1.amazonaws.com", "sns.us-east-1.amazonaws.com:444"), now, BadCertURL, 0},
 		{"a user", message(snsTopic, "https://sns", "https://x@sns"), now, BadCertURL, 0},
 		{"right", message(snsTopic), now, "", 1},

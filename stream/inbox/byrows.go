@@ -20,7 +20,7 @@ import (
 // row: it is what the events from lane_low on want and no completion has. $windows is the parameter with the windows of the scope.
 func (q Query) candidates() string {
 	const (
-		rows    = `SELECT a.event_window, a.event_key FROM {actions} a WHERE a.status = '$status'`
+		rows    = `SELECT DISTINCT a.event_window, a.event_key FROM {actions} a WHERE a.status = '$status'`
 		untried = `WITH own AS MATERIALIZED (SELECT p.* FROM progress p JOIN fences f ON f.id = p.fence
         WHERE f.subscription IN (SELECT subscription FROM windows WHERE id = ANY ($windows))),
     done AS MATERIALIZED (SELECT c.fence, c.bucket << 10 | n.lane AS lane_seq FROM own p

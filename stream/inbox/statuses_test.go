@@ -53,3 +53,21 @@ func TestReplaysSeeTheStatusesOfTheInbox(t *testing.T) {
 		}
 	}
 }
+
+// An event of which several actions have a status is listed once, also where it is looked for among the rows of actions.
+func TestEventOfTwoActionsIsListedOnce(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *ledger.Spec) {
+		s.Actions = append(s.Actions, ledger.ActionSpec{Name: "tell", Destination: "acme/coder", OnDead: ledger.Park})
+	})
+	f.crowded = 1
+	c := f.claim(0)
+	f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1))
+	for n := range int64(4) {
+		f.record(ledger.Result{Claim: c, LaneSeq: n + 1, Status: ledger.Skipped, Class: "when", Guarded: true})
+	}
+	page, err := f.List(t.Context(), Query{Team: "acme", Subscription: "triage", Status: "skipped", Limit: 10})
+	if err != nil || len(page.Items) != 2 || page.Items[0].EventID == page.Items[1].EventID {
+		t.Errorf("%+v %v", page.Items, err)
+	}
+}

@@ -74,6 +74,7 @@ type lane struct {
 	since        time.Time     // since when its head is to run, while that is in the ledger
 	to           *sinkQueue    // the destination of its head, while that is in the ledger; else of one before
 	early        bool          // its head in the ledger is to be tried before its time
+	unmade       int           // of its head, while that is in the ledger
 	waits        ledger.Status // with which its head in the ledger waits for a guard; empty: it does not, or is in memory
 	doubtTo      int64         // up to this action, what has no attempt is in doubt; 0: nothing is
 }

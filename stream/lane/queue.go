@@ -90,7 +90,8 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	}
 	q.budget.keep(e, a.Packed)
 	if la.last == nil {
-		la.head, la.since, la.waits, la.early = e, time.Time{}, "", false
+		e.unmade = min(la.unmade, e.Attempts)
+		la.head, la.since, la.waits, la.early, la.unmade = e, time.Time{}, "", false, 0
 	} else {
 		la.last.next = e
 	}
@@ -314,7 +315,7 @@ func (q *queues) spill(la *lane) {
 	if la.since = la.head.Since; la.head.Status.Waits() {
 		la.since, la.waits = time.Time{}, la.head.Status
 	}
-	la.to = q.dispatch.find(la.head.Destination)
+	la.to, la.unmade = q.dispatch.find(la.head.Destination), la.head.unmade
 	la.skippedTo = max(la.skippedTo, la.tail)
 	q.unload(la)
 	la.tail = head - 1

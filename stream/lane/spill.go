@@ -140,7 +140,8 @@ func (l *loader) spillWaiting(p *partition) {
 		if p.open <= s.q.cfg.MaxOpen/2 || s.q.spilled.count >= maxSpilled {
 			break
 		}
-		if la.state == waiting && la.head.notBefore.After(soon) && !la.head.own.After(la.head.notBefore) {
+		settles := la.state == waiting && la.head.own.After(la.head.notBefore) && la.head.settling(s.q.dispatch.find(la.head.Destination).Settle) > 0
+		if la.state == waiting && la.head.notBefore.After(soon) && !settles {
 			s.q.spilled.waitUntil(la.head.notBefore, la)
 			s.q.spill(la)
 		}

@@ -118,7 +118,7 @@ func TestMigrateBesideALongTransaction(t *testing.T) {
 		}
 		return conn
 	}
-	session(`ALTER TABLE approvals DROP COLUMN made; DELETE FROM migrations WHERE version_id = 5`)
+	session(`ALTER TABLE approvals DROP COLUMN made; ALTER TABLE subscriptions DROP COLUMN move_began; ALTER TABLE replays DROP COLUMN was; DELETE FROM migrations WHERE version_id >= 5`)
 	long := session(`BEGIN; SELECT FROM approvals`)
 	ended := make(chan error, 1)
 	go func() {
@@ -129,6 +129,11 @@ func TestMigrateBesideALongTransaction(t *testing.T) {
 	for waits := false; !waits; {
 		if err := other.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'approvals'::regclass)`).Scan(&waits); err != nil {
 			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			t.Fatal("it has ended before: ", err)
+		default:
 		}
 	}
 	if _, err := other.Exec(t.Context(), `SELECT FROM approvals`); err != nil {

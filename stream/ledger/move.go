@@ -211,6 +211,8 @@ func (v *mover) look(ctx context.Context) (state MoveState, err error) {
 		return "", refuse("it is being moved to %s from %s: end that move first", v.ToName, v.new.OtherName)
 	case goes && v.old.Ended != nil:
 		return MoveDone, nil
+	case goes && v.new != nil && !v.new.Comes && v.new.Other != v.From.id:
+		return "", refuse("it has gone on from %s to %s", v.ToName, v.new.OtherName)
 	case has:
 		return MoveCopied, nil
 	case goes && len(v.old.Copied) > 0:

@@ -511,6 +511,20 @@ func TestMoveToALedgerThatIsLost(t *testing.T) {
 	}
 }
 
+// TestMoveThatHasGoneOn: a move that was broken off behind its end is not begun anew once the new ledger has given the subscription to a third one.
+func TestMoveThatHasGoneOn(t *testing.T) {
+	t.Parallel()
+	f, g, h := movable(t), otherLedger(t), otherLedger(t)
+	f.moveTo(g)
+	if _, err := g.move(h).Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`UPDATE moves SET ended_at = NULL, copied = '{}'`)
+	if _, err := f.move(g).Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "it has gone on from postgres of new.yaml to") {
+		t.Error(err)
+	}
+}
+
 // TestMoveToALedgerThatIsRestored: a new ledger that comes back from a backup of before the move has no mark. It does not pass for one that has the
 // subscription: what the old ledger has is copied anew, and where rows of it are gone, nothing more goes.
 func TestMoveToALedgerThatIsRestored(t *testing.T) {

@@ -274,7 +274,8 @@ func (t *handing) handLines(ctx context.Context, from int32) (lines int64, err e
 		tag, err := t.tx.Exec(ctx, `INSERT INTO version_lines (fence, `+t.columns+`) SELECT u.fence, l.* FROM unnest($2::int[], $3::text[]) AS u(fence, entity)
 			CROSS JOIN LATERAL (SELECT `+t.columns+` FROM version_lines WHERE fence = $1 AND entity = u.entity OFFSET 0) l
 			ON CONFLICT (fence, entity, clock) DO UPDATE SET `+t.newer+`
-			WHERE (EXCLUDED.epoch, EXCLUDED.value, EXCLUDED.sub) > (version_lines.epoch, version_lines.value, version_lines.sub)`, from, to, some)
+			WHERE (EXCLUDED.epoch, EXCLUDED.value, EXCLUDED.version_text, EXCLUDED.sub) >
+				(version_lines.epoch, version_lines.value, version_lines.version_text, version_lines.sub)`, from, to, some)
 		if err != nil {
 			return lines, err
 		}

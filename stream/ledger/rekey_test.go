@@ -198,11 +198,14 @@ func TestReaders(t *testing.T) {
 func TestHandOverOfTwoLines(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	f.apply(f.claimed(partition(0), 2, 0), seq(0, "e", 2), seq(1, "g", 7))
-	f.apply(f.claimed(partition(1), 2, 0), seq(0, "e", 5), seq(1, "g", 3))
+	word := func(offset int64, text string) Record {
+		return record(offset, text, "w", schemas.Version{Kind: schemas.Monotonic, Text: text})
+	}
+	f.apply(f.claimed(partition(0), 2, 0), seq(0, "e", 2), seq(1, "g", 7), word(2, "older"))
+	f.apply(f.claimed(partition(1), 2, 0), seq(0, "e", 5), seq(1, "g", 3), word(2, "same"))
 	f.handedOver(2)
 	got := one[string](f, `SELECT string_agg(entity || value || event_key, ' ' ORDER BY entity) FROM version_lines l JOIN fences f ON f.id = l.fence WHERE f.topic = 'events.acme.github.3'`)
-	want := one[string](f, `SELECT string_agg(entity || value || event_key, ' ' ORDER BY entity) FROM version_lines WHERE entity || value IN ('e5', 'g7')
+	want := one[string](f, `SELECT string_agg(entity || value || event_key, ' ' ORDER BY entity) FROM version_lines WHERE entity || value IN ('e5', 'g7', 'w0') AND version_text <> 'older'
 		AND fence IN (SELECT id FROM fences WHERE topic = 'events.acme.github')`)
 	if got != want {
 		t.Errorf("%s, want %s", got, want)

@@ -103,7 +103,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	}
 	add(forgottenRow(at, ledger.Partition{Topic: partition.topic, Number: partition.number}, 2))
 	add(pausedSubscriptionRow(at, &ledger.Pause{By: "ann", Reason: "the agent moves"}))
-	add(barredRow(at, barring{why: "(which source)"}, file))
+	add(barredRow(at, barring{reason: "not_shared", why: "(which source); or take it out of the subscription"}, file))
 	add(refusedRow("teams/acme.yaml", refusedFile{problems: 2, line: 7}, true, file))
 	add(refusedRow("teams/acme.yaml", refusedFile{problems: 1}, false, file))
 	add(refusedRow(file, refusedFile{problems: 1}, false, file))

@@ -16,8 +16,9 @@ import (
 
 // barring is why a subscription does not run: it may not read one of its sources, another team's, or cannot be made as the file has it.
 type barring struct {
-	why   string
-	since time.Time
+	reason string // not_shared, or cannot_be_made
+	why    string
+	since  time.Time
 }
 
 // barred returns why a subscription does not run; empty if it may.
@@ -41,7 +42,7 @@ func (s *streams) barAll(why func(at nameInTeam) string) {
 			continue
 		}
 		if why := why(at); why != "" {
-			s.bar(at, why)
+			s.bar(at, "not_shared", why+"; or take it out of the subscription")
 		}
 	}
 }
@@ -58,9 +59,9 @@ func (a *App) Unshare(read config.Shares) {
 }
 
 // bar stops a subscription, or keeps it from being started.
-func (s *streams) bar(at nameInTeam, why string) {
+func (s *streams) bar(at nameInTeam, reason, why string) {
 	s.mu.Lock()
-	s.bars[at] = barring{why, time.Now()}
+	s.bars[at] = barring{reason, why, time.Now()}
 	stop := s.stops[at]
 	s.mu.Unlock()
 	s.a.ready.set("subscription "+at.team+"."+at.name, nil)
@@ -163,6 +164,6 @@ func (t *attention) barredRows() (rows []api.AttentionItem) {
 
 // barredRow returns a barred subscription as the list has it. file is the configuration's.
 func barredRow(at nameInTeam, b barring, file string) api.AttentionItem {
-	return api.AttentionItem{Kind: api.KindBarred, ID: at.team + "." + at.name, Team: at.team, Subscription: at.name, Reason: "not_shared", Since: timeOrNull(b.since),
-		Detail: b.why + "; or take it out of the subscription. It runs again within seconds", Command: "forebay config check -c " + quoted(file)}
+	return api.AttentionItem{Kind: api.KindBarred, ID: at.team + "." + at.name, Team: at.team, Subscription: at.name, Reason: b.reason, Since: timeOrNull(b.since),
+		Detail: b.why + ". It runs again within seconds", Command: "forebay config check -c " + quoted(file)}
 }

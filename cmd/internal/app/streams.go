@@ -267,8 +267,10 @@ func (s *streams) subscription(ctx context.Context, l *ledger.Ledger, at nameInT
 	defer metrics.remove()
 	sub, lanes, fetches, requests, err := s.make(l, file, at, ns, metrics)
 	switch {
+	case err != nil && ctx.Err() != nil: // it is to begin again by another file
+		return ctx.Err()
 	case err != nil && later: // no team's edit takes processes out of service
-		s.bar(at, fmt.Sprintf("it cannot be made as the file has it: %v; change that", err))
+		s.bar(at, "cannot_be_made", fmt.Sprintf("it cannot be made as the file has it: %v; change that", err))
 		return nil
 	case err != nil:
 		return err

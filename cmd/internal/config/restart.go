@@ -26,7 +26,7 @@ type Taking struct {
 //
 // These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake, agents (but for its
 // secrets), alerts and telemetry; of a
-// source its topic and topics, and a body that the process has no room for; of a destination long where the process does not listen for results;
+// source its topic and topics, and a body that the process has no room for; all of a destination with long where the process does not listen for results;
 // of a subscription its postgres, and all of one that names a source which is not shared with it, or names what is new and waits.
 func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
 	k := &taking{running: c, read: read, taken: read.copied(), uses: (&Options{Roles: t.Roles}).uses}
@@ -56,7 +56,7 @@ type taking struct {
 	uses                 func(path string) bool
 	waits                []Waiting
 	left                 []string           // sources that are new and do not fit, as TEAM/SOURCE
-	leftTo               []NamedDestination // destinations that are new and need what the process does not listen on
+	leftTo               []NamedDestination // destinations that need what the process does not listen on
 }
 
 // sections keeps those of the main file that are read at the start alone.
@@ -90,10 +90,10 @@ func (k *taking) sections() {
 	}
 }
 
-// long keeps what needs the URL for a result, where the process has none before its next start: a destination that is there has the key as it was,
-// and a new one is left out, since it would take an answer of 202 for the end.
+// long keeps what needs the URL for a result, where the process has none before its next start: a destination that is there stays as it was, and a
+// new one is left out, since either would take an answer of 202 for the end.
 func (k *taking) long() {
-	if k.taken.Listen.Agents != "" && k.taken.Agents.PublicURL != "" {
+	if !k.uses("listen.agents") || k.taken.Listen.Agents != "" && k.taken.Agents.PublicURL != "" {
 		return
 	}
 	for _, d := range k.read.AllDestinations() {
@@ -107,17 +107,15 @@ func (k *taking) long() {
 				had = before.Destinations
 			}
 		}
+		k.leftTo = append(k.leftTo, d)
 		before := had[d.Name]
 		if before == nil {
 			delete(of, d.Name)
-			k.leftTo = append(k.leftTo, d)
 			k.keep(d.Team, d.Path())
 			continue
 		}
-		own := *d.Destination
-		own.Long = before.Long
-		of[d.Name] = &own
-		k.keep(d.Team, d.Path()+".long")
+		of[d.Name] = before
+		k.keep(d.Team, d.Path(), differing(d.Path(), reflect.ValueOf(before).Elem(), reflect.ValueOf(d.Destination).Elem())...)
 	}
 }
 
@@ -217,8 +215,14 @@ func (k *taking) namesWhatIsLeft(s namedSubscription) bool {
 		return slices.Contains(k.left, of+"/"+source)
 	}) || slices.ContainsFunc(s.Actions, func(a Action) bool {
 		to, ok := k.read.Destination(s.team, a.To)
-		return ok && slices.Contains(k.leftTo, to)
+		return ok && slices.Contains(k.leftTo, to) && !k.named(s, a.To)
 	})
+}
+
+// named reports whether a subscription that runs names a destination already.
+func (k *taking) named(s namedSubscription, to string) bool {
+	t := k.running.Teams[s.team]
+	return t != nil && t.Subscriptions[s.name] != nil && slices.ContainsFunc(t.Subscriptions[s.name].Actions, func(a Action) bool { return a.To == to })
 }
 
 // keep notes that the value at a path, or what differs below it, waits. What is known of the path is that of the running configuration again.

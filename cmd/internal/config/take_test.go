@@ -116,7 +116,8 @@ func TestTakeLong(t *testing.T) {
 		return c
 	}
 	long := []string{"{type: http, url: https://a.example.com}", "{type: http, url: https://a.example.com, long: {deadline: 1h}}", "jobs: {type: http, url: https://b.example.com, teams", "late: {type: http, url: https://c.example.com, long: {deadline: 1h}, teams: [alpha]}\n  jobs: {type: http, url: https://b.example.com, teams",
-		"{name: a, to: jobs}", "{name: a, to: jobs}, {name: b, to: late}", "types: [x.*]", "types: [y.*]"}
+		"{name: a, to: jobs}", "{name: a, to: jobs}, {name: b, to: late}", "types: [x.*]", "types: [y.*]",
+		"url: https://d.example.com", "url: https://e.example.com, long: {deadline: 1h}", "sources: [github], actions: [{name: a, to: log}]", "sources: [github], actions: [{name: a, to: idle}]"}
 	listens := []string{"version: 1", "version: 1\nagents: {secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz], public_url: \"https://one.example.com\"}\nlisten: {agents: \"127.0.0.1:9092\"}"}
 	running, read := load(), load(append(long, listens...)...)
 	taken, waits := running.Take(read, Taking{Roles: ServeRoles()})
@@ -124,13 +125,17 @@ func TestTakeLong(t *testing.T) {
 	for _, w := range waits {
 		got = append(got, w.Path)
 	}
-	if d := cmp.Diff([]string{"agents.public_url", "destinations.late", "listen.agents", "teams.alpha.destinations.log.long", "teams.alpha.subscriptions.both"}, got); d != "" {
+	if d := cmp.Diff([]string{"agents.public_url", "destinations.late", "listen.agents", "teams.alpha.destinations.idle.long", "teams.alpha.destinations.idle.url",
+		"teams.alpha.destinations.log.long", "teams.alpha.subscriptions.both", "teams.alpha.subscriptions.later"}, got); d != "" {
 		t.Error(d)
 	}
 	for _, d := range taken.AllDestinations() {
 		if d.Long != nil {
 			t.Errorf("%s is taken with long", d.FullName())
 		}
+	}
+	if alpha := taken.Teams["alpha"]; alpha.Destinations["idle"] != running.Teams["alpha"].Destinations["idle"] || alpha.Subscriptions["later"].Actions[0].To != "log" {
+		t.Error("an endpoint that answers 202 is called without the URL for its result")
 	}
 	if alpha := taken.Teams["alpha"]; len(alpha.Subscriptions["both"].Actions) != 1 || alpha.Subscriptions["one"].Types[0] != "y.*" || read.Destinations["late"] == nil || read.Teams["alpha"].Destinations["log"].Long == nil {
 		t.Error("not what was read but for what waits, or what was read has changed")
@@ -148,8 +153,9 @@ destinations:
 teams:
   alpha:
     sources: {github: {preset: github, secrets: [one]}}
-    destinations: {log: {type: http, url: https://a.example.com}}
+    destinations: {log: {type: http, url: https://a.example.com}, idle: {type: http, url: https://d.example.com}}
     subscriptions:
+      later: {sources: [github], actions: [{name: a, to: log}]}
       one: {sources: [github], types: [x.*], actions: [{name: a, to: log}]}
       both: {sources: [github], actions: [{name: a, to: jobs}]}
 `
