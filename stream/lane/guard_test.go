@@ -189,16 +189,18 @@ func TestNothingButItsGuardsEndsWhatWaits(t *testing.T) {
 		"the document is gone": {fails(sink.ClassRejected, sink.Outcome{Code: 404}), ledger.Dead},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, x := &desk{}, &enricher{}
+			d, away := &desk{}, &atomic.Bool{}
 			d.say("a", waitsForApproval, nil)
-			whole := func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
+			x := &enricher{do: func(ctx context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
+				if away.Load() {
+					return tt.fetch(ctx, e)
+				}
 				return full(e, "whole"), sink.Outcome{}, nil
-			}
-			x.do = whole
+			}}
 			in(t, guardedBy(d, func(c *Config) { c.Enrich = x }), func(t *testing.T, r *rig) {
 				r.add("a")
 				synctest.Wait()
-				x.do = tt.fetch
+				away.Store(true)
 				time.Sleep(24 * time.Hour)
 				synctest.Wait()
 				same(t, "status", r.mem.status(r.claim, 1), tt.status)
@@ -206,7 +208,7 @@ func TestNothingButItsGuardsEndsWhatWaits(t *testing.T) {
 					return
 				}
 				same(t, "recorded", len(r.mem.resultsOf(1)), 1)
-				x.do = whole
+				away.Store(false)
 				d.say("a", policy.Verdict{}, nil)
 				r.AskAgain(ledger.WaitingApproval)
 				time.Sleep(2 * time.Minute)

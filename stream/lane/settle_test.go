@@ -126,7 +126,9 @@ func TestSettleWhenEarly(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				time.Sleep(4 * time.Minute)
+				r.sink.mu.Lock()
 				same(t, "tried early", early >= tt.entities, true)
+				r.sink.mu.Unlock()
 				for seq := range int64(tt.entities) {
 					a := r.mem.action(r.claim, seq+1)
 					same(t, "attempts that the policy counts", a.Attempts-a.Spent, 1)
