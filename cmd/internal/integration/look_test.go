@@ -100,8 +100,8 @@ func TestKilledLook(t *testing.T) {
 
 	c.restart()
 	const fences = `SELECT count(*) FROM forebay.fences f JOIN forebay.subscriptions s ON s.id = f.subscription WHERE s.name LIKE '%.fulfil' AND `
-	until(t, "the timeouts (5 s) of the first owner's calls are over", func() bool {
-		return count(t, c.db, fences+`epoch = 2 AND claimed_at < now() - interval '6 s'`) == 6
+	until(t, "what the first owner's calls (timeout 5 s, settled after 5 more) can do is over", func() bool {
+		return count(t, c.db, fences+`epoch = 2 AND claimed_at < now() - interval '12 s'`) == 6
 	})
 	c.order("later", 1)
 	until(t, "its action is there", func() bool { return count(t, c.db, `SELECT count(*) FROM forebay.events WHERE entity = 'later'`) == 1 })
