@@ -8,8 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // A status that few events have, and what waits, is looked for where it leaves rows: to look up the status of every event until a page is full is

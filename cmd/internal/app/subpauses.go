@@ -93,13 +93,6 @@ func (p *subscriptionPauses) sync(ctx context.Context) error {
 	p.mu.Unlock()
 	shown := p.shown
 	p.shown = map[string]bool{}
-	defer func() {
-		for name := range shown {
-			if !p.shown[name] { // it was taken out
-				p.paused.DeleteLabelValues(name)
-			}
-		}
-	}()
 	for at := range p.s.topicsOf() {
 		name := at.team + "." + at.name
 		p.shown[name] = true
@@ -110,6 +103,11 @@ func (p *subscriptionPauses) sync(ctx context.Context) error {
 			continue
 		}
 		p.apply(ctx, at)
+	}
+	for name := range shown {
+		if !p.shown[name] { // it was taken out
+			p.paused.DeleteLabelValues(name)
+		}
 	}
 	return nil
 }

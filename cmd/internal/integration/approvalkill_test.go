@@ -22,7 +22,9 @@ func (p *process) waitingApprovals() map[string]string {
 			Event string `json:"event_id"`
 		}
 	}
-	_ = p.get("/v1/approvals", url.Values{"state": {"waiting"}, "limit": {"500"}}, &page) // or it is asked again
+	if err := p.get("/v1/approvals", url.Values{"state": {"waiting"}, "limit": {"500"}}, &page); err != nil {
+		return nil // to be asked again
+	}
 	ids := map[string]string{}
 	for _, i := range page.Items {
 		ids[i.Event] = i.ID
@@ -136,14 +138,22 @@ func TestApprovalsOverKills(t *testing.T) {
 	p.kill()
 	answering.Wait()
 	p = r.serve("stream")
-	for event, id := range p.waitingApprovals() {
-		switch {
-		case slices.Contains(races, event):
-			p.answer(id, "approve")
-		case event == "no-1":
-			p.answer(id, "deny")
+	until(t, "what was lost is answered", func() bool {
+		waits := p.waitingApprovals()
+		left := waits == nil
+		for event, id := range waits {
+			switch {
+			case slices.Contains(races, event):
+				p.answer(id, "approve")
+			case event == "no-1":
+				p.answer(id, "deny")
+			default:
+				continue
+			}
+			left = true
 		}
-	}
+		return !left
+	})
 	next("no", 2)
 	say("approve", "no-2")
 	next("steady", 2)
