@@ -16,8 +16,8 @@ import (
 // A status that few events have, and what waits, is looked for where it leaves rows: to look up the status of every event until a page is full is
 // a dozen blocks for each event of the ledger.
 
-// candidates returns the query for the events (window and key) that may have the decision or status that is asked for, the others surely not; empty:
-// no row says. Plan: the rows of actions, which most events have not, through actions_w*_open where they are open. What was not tried may have no
+// candidates returns a query for the window and key of all events that can have the decision or status that is asked for; empty where nothing but a
+// look at each event tells. Plan: the rows of actions, which most events have not, through actions_w*_open where they are open. What was not tried may have no
 // row: it is what the events from lane_low on want and no completion has. $windows is the parameter with the windows of the scope.
 func (q Query) candidates() string {
 	const (
@@ -49,8 +49,8 @@ func (q Query) candidates() string {
 const keyedEvents = `(SELECT v.* FROM %s k (of, key)
         CROSS JOIN LATERAL (SELECT * FROM {events} v WHERE v.window_id = k.of AND v.event_key = k.key OFFSET 0) v)`
 
-// lookedUp is of how many candidates the status is looked up first, which is a page, as a rule; then of all others, since what stands at the heads of
-// lanes is read once for a statement.
+// lookedUp is how many candidates have their status looked up first: enough for a page, as a rule. All others follow in one statement, since each
+// statement reads the heads of all lanes once.
 const lookedUp = 1000
 
 // before is the cursor in front of all that was decided before at.

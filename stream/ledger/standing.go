@@ -70,8 +70,8 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 }
 
 // RemembersSince is since when dedupe of subscription s remembers all that was decided; null: it has forgotten nothing. The first window opens with
-// the subscription, and the next one as one is closed. Windows are not dropped in their order: a dead letter keeps an old one, and then it is
-// the last one without its predecessor that says so.
+// the subscription, and the next one as one is closed. Windows are not dropped in their order, since a dead letter keeps an old one: what counts is
+// the youngest window whose predecessor is gone.
 const RemembersSince = `(SELECT max(opened_at) FROM windows w WHERE w.subscription = s.id AND w.opened_at > s.created_at
 		AND NOT EXISTS (SELECT FROM windows p WHERE p.subscription = s.id AND p.id < w.id AND p.closed_at >= w.opened_at))`
 

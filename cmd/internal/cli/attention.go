@@ -84,10 +84,11 @@ func writeAttention(e *env, items []api.AttentionItem) error {
 // usualURL is where commands ask that are given no address.
 const usualURL = "http://127.0.0.1:9090"
 
-// reaching returns a command as it reaches the process that this one has asked, when it is pasted into the same shell.
+// reaching returns a command as it reaches the process that this one has asked, when it is pasted into the same shell. Some read the file and ask no
+// process.
 func (c *attentionCmd) reaching(command string) string {
 	noun, _, _ := strings.Cut(strings.TrimPrefix(command, "forebay "), " ")
-	if !slices.Contains([]string{"inbox", "dlq", "quarantine", "subscriptions", "destinations"}, noun) {
+	if noun == "doctor" || noun == "topics" || strings.HasPrefix(command, "forebay config check ") {
 		return command
 	}
 	return command + c.asking()

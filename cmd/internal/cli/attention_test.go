@@ -23,3 +23,23 @@ func TestNothingWaits(t *testing.T) {
 		}
 	}
 }
+
+// What a row says to run reaches the process that was asked; what reads the file asks none.
+func TestCommandsReachTheAskedProcess(t *testing.T) {
+	t.Parallel()
+	c := &attentionCmd{}
+	c.URL = "http://127.0.0.1:19090"
+	for command, asks := range map[string]bool{
+		"forebay dlq replay act_1 --reason TEXT": true, "forebay resume --all --reason TEXT": true, "forebay approvals approve ap_1 --reason TEXT": true,
+		"forebay config diff": true, "forebay sources list": true, "forebay inbox redrive 'acme/fulfil -c x' --reason TEXT": true,
+		"forebay config check -c forebay.yaml": false, "forebay doctor -c forebay.yaml": false, "forebay topics apply -c forebay.yaml": false,
+	} {
+		want := command
+		if asks {
+			want += " --url http://127.0.0.1:19090"
+		}
+		if got := c.reaching(command); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
