@@ -56,7 +56,7 @@ func TestSimulation(t *testing.T) {
 // runWithSynctests runs this test in a binary of its own: kgo holds locks while it waits for brokers, and only with the tag synctests are
 // they such that virtual time goes on meanwhile. It is built without the race detector: a thousand worlds are to be seen.
 func runWithSynctests(t *testing.T) {
-	args := []string{"test", "-tags=synctests", "-v=" + strconv.FormatBool(testing.Verbose()), "-count=1", "-timeout=20m", "-run=^TestSimulation$", ".",
+	args := []string{"test", "-tags=synctests", "-v=" + strconv.FormatBool(*oneSeed >= 0), "-count=1", "-timeout=20m", "-run=^TestSimulation$", ".",
 		fmt.Sprintf("-seeds=%d", howMany())}
 	flag.Visit(func(f *flag.Flag) {
 		if f.Name == "seed" || f.Name == "seeds" || f.Name == "first" {
