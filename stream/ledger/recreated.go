@@ -25,12 +25,12 @@ import (
 //
 //   - not if the id is one that the subscription has read before: then a broker is behind. The error is of kind Unavailable.
 //   - at once if the subscription was handed over to it as a copy: the hand-over took along what goes on.
-//   - if an operator has accepted the stop that says so.
+//   - if an operator has accepted the stop that says so, or another stop of the new topic has taken its place since: its log may start above 0.
 //   - Otherwise the error is e, completed by what is open, waits and was read in the former topic.
 func (t *claimTx) adoptRecreatedTopic(ctx context.Context, e *TopicError) error {
 	var readBefore, accepted, handedOver bool
 	err := t.tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM fences WHERE subscription = $1 AND (topic_id = $3 AND epoch > 0 OR former = $3)), -- epoch 0: made by a hand-over, never claimed
-		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND kind = $4 AND accepted_at IS NOT NULL AND ended_at IS NULL),
+		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic = $2 AND topic_id = $3 AND (kind <> $4 OR accepted_at IS NOT NULL) AND ended_at IS NULL),
 		EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $3 AND copy_of IS NOT NULL)`,
 		t.n.id, e.Topic, [16]byte(e.ID), recreated).Scan(&readBefore, &accepted, &handedOver)
 	switch {

@@ -79,6 +79,7 @@ type answer struct {
 	r      *kgo.Record
 	absent error
 	err    error
+	kept   bool // of a chunk that was read before
 }
 
 // NewPayloads makes a LogPayloads. It connects with the first load, and must be closed.
@@ -131,15 +132,22 @@ func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Even
 	if p.Offset < 0 { // not in the log any more: see outOfLogFrom in stream/ledger
 		return nil, lostPayload(p, "the log does not have its offset any more")
 	}
-	w := &load{offset: p.Offset, ctx: ctx, got: make(chan answer, 1)}
-	if err := l.enqueue(ledger.Partition{Topic: p.Topic, TopicID: p.TopicID, Number: p.Partition}, w); err != nil {
-		return nil, err
-	}
-	select {
-	case a := <-w.got:
-		return verify(p, a)
-	case <-ctx.Done():
-		return nil, fmt.Errorf("load payload at %s: %w", at(p), context.Cause(ctx))
+	log := ledger.Partition{Topic: p.Topic, TopicID: p.TopicID, Number: p.Partition}
+	for again := false; ; again = true {
+		w := &load{offset: p.Offset, ctx: ctx, got: make(chan answer, 1)}
+		if err := l.enqueue(log, w); err != nil {
+			return nil, err
+		}
+		select {
+		case a := <-w.got:
+			e, err := verify(p, a)
+			if err == nil || !a.kept || a.r == nil || again {
+				return e, err
+			}
+			l.forget(log) // it was cut since that chunk was read, and has grown over the same offsets
+		case <-ctx.Done():
+			return nil, fmt.Errorf("load payload at %s: %w", at(p), context.Cause(ctx))
+		}
 	}
 }
 
@@ -187,6 +195,7 @@ func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
 		l.queues[at] = q
 	}
 	if a, ok := q.kept.answer(w.offset); ok {
+		a.kept = true
 		l.touch(at)
 		w.got <- a
 		return nil
@@ -197,6 +206,15 @@ func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
 		l.wg.Go(func() { l.serve(at, q) })
 	}
 	return nil
+}
+
+// forget drops the chunk of a partition that was kept.
+func (l *LogPayloads) forget(at ledger.Partition) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if q := l.queues[at]; q != nil {
+		q.kept = nil
+	}
 }
 
 // serve reads for a queue until no load waits. Each chunk begins at the lowest offset that is waited for, and answers all loads that

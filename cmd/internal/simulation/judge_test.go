@@ -211,8 +211,8 @@ func (c *trial) mayEndUnrun(l *entityTrial, s *eventState) bool {
 		if c.latest && snapshot && len(s.calls) == 0 && s.source != arrival {
 			return true // superseded
 		}
-		if s.source == timestamp && snapshot && newer.maybeBefore(s) {
-			return true // stale
+		if s.source == timestamp && snapshot && (c.excused[s.id] != "" || newer.maybeBefore(s)) {
+			return true // stale, or its first record went, and another came behind the newer one
 		}
 		if s.source == sequence && snapshot && !c.policy.LateSnapshots && (c.excused[s.id] != "" || !s.accepted.Before(c.deadline(l, s.number))) {
 			return true // stale: its place was skipped

@@ -52,7 +52,7 @@ func (m *Memory) adoptRecreatedTopic(k *claiming, e *ledger.TopicError) error {
 			"that are open and %d events that wait", e.Topic, e.Partitions, e.KnownPartitions, lost, waits)
 	}
 	for _, s := range m.stops {
-		if s.open() && s.Partition.Topic == e.Topic && s.Partition.TopicID == e.ID && s.Kind == recreated && s.Accepted != nil {
+		if s.open() && s.Partition.Topic == e.Topic && s.Partition.TopicID == e.ID && (s.Kind != recreated || s.Accepted != nil) {
 			return nil
 		}
 	}
