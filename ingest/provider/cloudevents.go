@@ -48,7 +48,7 @@ const sequenceHeader = "Forebay-Sequence"
 // ownAttributes are CloudEvents attributes that have a meaning here, or that this program writes: none is an extension of the sender's.
 var ownAttributes = strings.Fields("id source specversion type time subject datacontenttype dataschema partitionkey traceparent tracestate deliveryid " +
 	"senderid senderlogin senderkind sendertrust conversation agentchain agentdepth agenttraceid entitytitle recordedtime entityversion versionkind versionclock versionfirst payloadkind entitydeleted backfill " +
-	"secretnumber bodyhash")
+	"secretnumber bodyhash " + schemas.EncodingAttribute)
 
 // extensions returns the attributes that the sender has added.
 func extensions(h http.Header) map[string]string {

@@ -68,11 +68,14 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	if e.Data == nil {
 		e.Data = []byte{}
 	}
-	if d.zipped && !d.fromForm {
-		e.Extensions = map[string]string{schemas.EncodingAttribute: "gzip"}
-	}
 	if d.src.preset.unpack != nil {
 		e.Extensions, e.DataSchema = extensions(d.req.Header), d.req.Header.Get("Ce-Dataschema")
+	}
+	if d.zipped && !d.fromForm {
+		if e.Extensions == nil {
+			e.Extensions = map[string]string{}
+		}
+		e.Extensions[schemas.EncodingAttribute] = "gzip"
 	}
 	sum := sha256.Sum256(d.withoutVolatile(m))
 	e.Hash = schemas.ShortHash(sum)
