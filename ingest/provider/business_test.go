@@ -61,6 +61,14 @@ func TestTraps(t *testing.T) {
 			nil, "notif_1 | com.intercom.ping | a/ping | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
 		{"a contact restated", "intercom", `{"type":"notification_event","topic":"contact.user.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"contact","id":"c"}}}`,
 			nil, "notif_1 | com.intercom.contact.user.updated | a/contact/c | timestamp 2026-06-15T12:00:00.000000000Z | snapshot"},
+		{"a company restated", "intercom", `{"topic":"company.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"company","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.company.updated | a/company/c | timestamp 2026-06-15T12:00:00.000000000Z | snapshot"},
+		{"a lead restated", "intercom", `{"topic":"contact.lead.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"contact","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.contact.lead.updated | a/contact/c | timestamp 2026-06-15T12:00:00.000000000Z | snapshot"},
+		{"which address it was is in no later event", "intercom", `{"topic":"contact.email.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"contact","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.contact.email.updated | a/contact/c | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
+		{"nor is a ticket's state", "intercom", `{"topic":"ticket.state.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"ticket","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.ticket.state.updated | a/ticket/c | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
 		{"answers so far have no time", "typeform", `{"event_id":"e","event_type":"form_response_partial","form_response":{"form_id":"f","token":"t","landed_at":"2026-07-08T14:02:11Z"}}`,
 			nil, "e | com.typeform.form_response_partial | f/t | none | delta"},
 		{"who did not show up is the invitee", "calendly", `{"event":"invitee_no_show.created","created_at":"2026-06-01T15:22:41.000001Z","payload":{"uri":"https://x/no_shows/1","invitee":"https://x/invitees/1"}}`,
@@ -91,6 +99,10 @@ func TestTraps(t *testing.T) {
 			"e1 | com.shopify.customers.redact | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
 		{"a topic without a row", "shopify", `{"admin_graphql_api_id":"gid://shopify/Publication/1"}`, shop("publications/create"),
 			"e1 | com.shopify.publications.create | a.myshopify.com/gid:%2F%2Fshopify%2FPublication%2F1 | none | delta"},
+		{"a topic with a dot", "shopify", `{"customerId":"gid://shopify/Customer/2","tags":["vip"],"occurredAt":"2026-01-01T00:00:00Z"}`, shop("customer.tags_added"),
+			"e1 | com.shopify.customer.tags_added | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
+		{"under another name", "shopify", `{"customer_id":"gid://shopify/Customer/2","segment_id":"gid://shopify/Segment/3"}`, shop("customer.left_segment"),
+			"e1 | com.shopify.customer.left_segment | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
 		{"newer names of headers", "shopify", `{"id":1}`, []string{"Shopify-Topic: orders/delete", "Shopify-Shop-Domain: a.myshopify.com", "Shopify-Event-Id: e1"},
 			"e1 | com.shopify.orders.delete | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | none | delta deleted"},
 		{"analyzed comes behind its end", "retell", `{"event":"call_analyzed","call":{"call_id":"c","start_timestamp":1752562800000,"end_timestamp":1752562875000}}`,
@@ -276,7 +288,7 @@ func TestShopifyIdentity(t *testing.T) {
 	if created == read("orders/paid", "e1") {
 		t.Error("orders/create and orders/paid of one body are one event")
 	}
-	for _, topic := range []string{"orders/delete", "products/update", "products/delete", "checkouts/create", "refunds/create", "orders/delete/x", "Orders/create", "orders.create"} {
+	for _, topic := range []string{"orders/delete", "products/update", "products/delete", "checkouts/create", "refunds/create", "orders/delete/x", "Orders/create", "orders.create", "customer.tags_added", "customer/tags_added"} {
 		if got := read(topic, "e1"); !strings.HasPrefix(got, provider.TypeMismatch) {
 			t.Errorf("an order as %s: %s", topic, got)
 		}

@@ -56,6 +56,7 @@ type Info struct {
 
 // Repeat is an event type whose body may be the same in two events.
 type Repeat struct {
+	// Event is the type without the preset's prefix, and without what stands behind it.
 	Event string `json:"event"`
 	// Do says how its sender makes them differ; empty: it cannot.
 	Do string `json:"do,omitempty"`
