@@ -130,7 +130,7 @@ func TestTraps(t *testing.T) {
 		{"read in the second in which it came", "whatsapp", `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"statuses":[{"id":"wamid.1","status":"read","timestamp":"1751430074","recipient_id":"2"}]}}`,
 			nil, "sha256:... | com.whatsapp.statuses.read | 1/2 | status:wamid.1 timestamp 2025-07-02T04:21:14.000000000Z+00003 | delta"},
 		{"another field of the account", "whatsapp", `{"field":"message_template_status_update","value":{"event":"APPROVED"}}`,
-			nil, "sha256:... | com.whatsapp.message_template_status_update | in | none | delta"},
+			[]string{"Forebay-Around: 10:1739321024"}, "10:1739321024/sha256:8d1bd514f34c94010b4f6d3182c2a6264e8fd4060fc5d88d6495b331032dd1f5 | com.whatsapp.message_template_status_update | in | none | delta"},
 	} {
 		t.Run(tt.preset+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -186,6 +186,63 @@ func TestListsInLists(t *testing.T) {
 		if want < 0 && err == nil || want >= 0 && (err != nil || len(elements) != want) {
 			t.Errorf("%s: %d elements, %v", body, len(elements), err)
 		}
+	}
+}
+
+// TestWhatsAppChanges: what changes of an account from one thing to another and back is told twice with the same words, in entries of two times. A
+// retry is the same, and so is a message, whatever stands around it. A header makes no other event of what is signed.
+func TestWhatsAppChanges(t *testing.T) {
+	t.Parallel()
+	ids := func(s *provider.Source, body string, headers ...string) (ids []string) {
+		t.Helper()
+		elements, err := s.Split(request(body, headers...))
+		if err != nil {
+			t.Fatal(body, err)
+		}
+		for i := range elements {
+			e, err := s.Event(&elements[i], received)
+			if err != nil {
+				t.Fatal(body, err)
+			}
+			ids = append(ids, e.ID)
+		}
+		return ids
+	}
+	entry := func(id, time, change string) string {
+		return `{"id":"` + id + `","time":` + time + `,"changes":[` + change + `]}`
+	}
+	const flagged = `{"field":"phone_number_quality_update","value":{"display_phone_number":"1","event":"FLAGGED"}}`
+	const message = `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"messages":[{"from":"2","id":"wamid.1","timestamp":"1751430074","type":"text"}]}}`
+	const status = `{"field":"messages","value":{"statuses":[{"id":"wamid.1","status":"read","timestamp":"1751430074","recipient_id":"2"}]}}`
+	s := compile(t, provider.Config{Preset: "whatsapp"})
+	first := `{"entry":[` + entry("10", "1739321024", flagged) + `,` + entry("10", "1739321099", flagged) + `,` + entry("11", "1739321024", flagged) + `]}`
+	three := ids(s, first)
+	if len(three) != 3 || three[0] == three[1] || three[0] == three[2] || three[1] == three[2] {
+		t.Errorf("three changes have the ids %q", three)
+	}
+	for _, headers := range [][]string{nil, {"Forebay-Around: 10:1"}} {
+		if again := ids(s, first, headers...); !slices.Equal(again, three) {
+			t.Errorf("sent again, with %q, they are %q, and were %q", headers, again, three)
+		}
+	}
+	for _, change := range []string{message, status} {
+		if two := ids(s, `{"entry":[`+entry("10", "1", change)+`,`+entry("10", "2", change)+`,{"changes":[`+change+`]}]}`); two[0] != two[1] || two[1] != two[2] {
+			t.Errorf("%s has the ids %q", change, two)
+		}
+	}
+	const failed = `{"field":"messages","value":{"errors":[{"code":131000}]}}`
+	if two := ids(s, `{"entry":[`+entry("10", "1", failed)+`,`+entry("10", "2", failed)+`]}`); two[0] == two[1] {
+		t.Errorf("two errors of the account, which are no message, have the ids %q", two)
+	}
+	if one := ids(s, `{"entry":[{"id":{},"changes":[`+flagged+`]}]}`); len(one) != 1 {
+		t.Errorf("an entry without id and time: %q", one)
+	}
+	own := compile(t, provider.Config{Preset: "whatsapp", Each: "/changes"})
+	if a, b := ids(own, `{"changes":[`+flagged+`]}`, "Forebay-Around: a"), ids(own, `{"changes":[`+flagged+`]}`); !slices.Equal(a, b) {
+		t.Errorf("a header makes %q of %q", a, b)
+	}
+	if _, err := s.Split(request(`{"entry":[{"id":"1","id":"2","changes":[]}]}`)); err == nil {
+		t.Error("an entry with two ids was taken")
 	}
 }
 

@@ -43,14 +43,13 @@ func shopify() preset {
 		prefix: "com.shopify.", names: []string{"/", "."},
 		selects:  []string{topic},
 		fields:   shopifyFields(),
-		scope:    topic,
 		delivery: "header:X-Shopify-Event-Id|header:Shopify-Event-Id|header:X-Shopify-Webhook-Id|header:Shopify-Webhook-Id",
 		repeats: []Repeat{{"app.uninstalled", ""}, {"customers.data_request", ""}, // their bodies have no time
 			{"inventory_levels.disconnect", again}, {"customer.joined_segment", again}, {"customer.left_segment", again}},
 		headers: []string{"x-shopify-topic", "x-shopify-shop-domain", "x-shopify-api-version", "x-shopify-event-id", "x-shopify-webhook-id",
 			"x-shopify-triggered-at", "x-shopify-test", "shopify-topic", "shopify-shop-domain", "shopify-api-version", "shopify-event-id",
 			"shopify-webhook-id", "shopify-triggered-at"},
-		fallback: mapping{id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}, title: "/title|/name|/email"},
+		fallback: mapping{scope: topic, id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}, title: "/title|/name|/email"},
 		rules: map[string]mapping{
 			"orders":             resource("orders", "Order", "|"+gid("Order", "/order_edit/order_id")+"|"+gid("Order", "/order_id")),
 			"fulfillments":       ofOrder,
