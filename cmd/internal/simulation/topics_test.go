@@ -36,17 +36,35 @@ func (b *broker) topicID(topic string) (id [16]byte) {
 
 const patience = 60 * time.Second // how long an operator's question may take
 
-// reading reads a topic as it is.
+// reading reads a topic as it is. A client to which brokers have answered with errors may wait for long, so another one begins again.
 func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Record)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	for {
+		records, err := b.read(ctx, topic)
+		if err == nil {
+			for _, r := range records {
+				each(r)
+			}
+			return nil
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// read reads a topic as it is with one client, for a part of an operator's patience.
+func (b *broker) read(ctx context.Context, topic string) (records []*kgo.Record, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience/5)
+	defer cancel()
 	starts, err := offsets(ctx, b.adm.ListStartOffsets, topic)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ends, err := offsets(ctx, b.adm.ListEndOffsets, topic)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	from, left := map[int32]kgo.Offset{}, map[int32]int64{}
 	for partition, start := range starts {
@@ -55,26 +73,26 @@ func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Recor
 		}
 	}
 	if len(left) == 0 {
-		return nil
+		return nil, nil
 	}
 	cl, err := kgo.NewClient(append(b.options("operator"), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}))...)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer cl.Close()
 	for len(left) > 0 {
 		fetches := cl.PollFetches(ctx)
 		if ctx.Err() != nil {
-			return fmt.Errorf("read %s: %w", topic, ctx.Err())
+			return nil, fmt.Errorf("read %s: %w", topic, ctx.Err())
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			each(r)
+			records = append(records, r)
 			if r.Offset >= left[r.Partition]-1 {
 				delete(left, r.Partition)
 			}
 		})
 	}
-	return nil
+	return records, nil
 }
 
 // recordsToBeRemoved returns the records of a topic that which selects.
