@@ -285,7 +285,9 @@ func TestEveryReasonIsProvoked(t *testing.T) {
 	provoked[emptyList] = true                          // taken: TestEachElementIsAnEvent
 	provoked[onDisk] = true                             // taken: TestOnDisk
 	for _, reason := range provider.UnusableReasons() { // kept, and not refused
-		provoked[reason] = true
+		if provoked[reason] = true; !slices.Contains(alerted[quarantined], reason) {
+			t.Errorf("the first delivery that is kept for %s raises no alert: its counter begins at 1", reason)
+		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		if !provoked[reason] {
