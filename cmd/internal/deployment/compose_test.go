@@ -109,6 +109,10 @@ func TestCompose(t *testing.T) {
 			t.Errorf("nobody asks whether %s is well", name)
 		}
 	}
+	// Its image answers at the socket while it is being set up.
+	if check := fmt.Sprint(file.Services["postgres"].Healthcheck["test"]); !strings.Contains(check, "pg_isready -h 127.0.0.1 ") {
+		t.Errorf("Postgres is asked by %s", check)
+	}
 	// Each process has the secrets that its role needs, and takes the file with them.
 	for service, roles := range map[string][]config.Role{"intake": {config.RoleIntake}, "stream": {config.RoleStream}, "migrate": {config.RoleMigrate}, "topics": {config.RoleTopics}, "first-event": {config.RoleSend}} {
 		has := map[string]string{}
@@ -132,6 +136,20 @@ func TestCompose(t *testing.T) {
 		}
 		if slices.Sort(secrets); !slices.Equal(secrets, want) {
 			t.Errorf("%s has the secrets %v, want %v", service, secrets, want)
+		}
+	}
+}
+
+// TestImageIsOfItsPlatform: BuildKit gives the platform to an ARG only where that has no default.
+func TestImageIsOfItsPlatform(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"TARGETOS", "TARGETARCH"} {
+		if !regexp.MustCompile(`(?m)^ARG (?:.* )?` + name + `(?: |$)`).Match(text) {
+			t.Errorf("%s is no ARG, or has a default", name)
 		}
 	}
 }
