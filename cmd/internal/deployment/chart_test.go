@@ -380,6 +380,39 @@ func TestWhatPodsMayReach(t *testing.T) {
 	}
 }
 
+// TestIntakeIsAskedWithoutTokens: where the operator listener wants tokens, which an intake has none of, the intake's own file has one on loopback that wants none:
+// otherwise no pod could make an event of a quarantined delivery. All else is as in the other file.
+func TestIntakeIsAskedWithoutTokens(t *testing.T) {
+	t.Parallel()
+	list, dir := manifests(t, "full"), t.TempDir()
+	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef"}
+	loaded := map[string]*config.Config{}
+	for _, part := range []string{"intake", "stream"} {
+		key := at(pods(list)[part], "spec", "volumes", "configMap", "items", "key").(string)
+		path := filepath.Join(dir, part+".yaml")
+		if err := os.WriteFile(path, []byte(at(find(list, "ConfigMap", "forebay-config"), "data", key).(string)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "teams.d"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{config.Role(part)}, Lookup: func(name string) (string, bool) { return has[name], has[name] != "" }})
+		if err != nil {
+			t.Fatalf("%s: %v", part, err)
+		}
+		loaded[part] = c
+	}
+	intake, stream := loaded["intake"], loaded["stream"]
+	if intake.Operator.HasTokens() || intake.Listen.Operator != "127.0.0.1:9090" || !stream.Operator.HasTokens() || stream.Listen.Operator != "0.0.0.0:9090" {
+		t.Errorf("the intake is asked at %s, with tokens: %t; the stream at %s, with tokens: %t", intake.Listen.Operator, intake.Operator.HasTokens(),
+			stream.Listen.Operator, stream.Operator.HasTokens())
+	}
+	intake.Listen.Operator = stream.Listen.Operator
+	if intake.Listen != stream.Listen || intake.Intake.StopDelay != stream.Intake.StopDelay || intake.Topics != stream.Topics || intake.TeamsDir.Path != stream.TeamsDir.Path {
+		t.Errorf("the intake's file has\n%+v\nand the other\n%+v", intake, stream)
+	}
+}
+
 // TestPodsThatStopTakeDeliveries: the intake takes deliveries for a while after it is told to stop, within its drain and what Kubernetes grants.
 func TestPodsThatStopTakeDeliveries(t *testing.T) {
 	t.Parallel()
