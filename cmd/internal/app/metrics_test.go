@@ -48,8 +48,8 @@ intake: {spool: {dir: "`+t.TempDir()+`", max_size: 64MiB}}`, 1)
 	}
 }
 
-// TestCountersOfAlertsBeginAt0: whatever counter the rules look at is there before anything is counted, of a source that a reload brings, too. Of one that
-// begins at 1 Prometheus sees no increase, and the first of its kind would raise no alert.
+// TestCountersOfAlertsBeginAt0: whatever counter the rules look at is there before anything is counted, of a source that a reload brings, too.
+// Of one that begins at 1 Prometheus sees no increase, and the first of its kind would raise no alert.
 func TestCountersOfAlertsBeginAt0(t *testing.T) {
 	t.Parallel()
 	rules, err := os.ReadFile("../../../deploy/alerts/forebay.rules.yaml")

@@ -380,8 +380,8 @@ func TestWhatPodsMayReach(t *testing.T) {
 	}
 }
 
-// TestIntakeIsAskedWithoutTokens: where the operator listener wants tokens, which an intake has none of, the intake's own file has one on loopback that wants none:
-// otherwise no pod could make an event of a quarantined delivery. All else is as in the other file.
+// TestIntakeIsAskedWithoutTokens: where the operator listener wants tokens, which an intake has none of, the intake's own file has one on
+// loopback that wants none: otherwise no pod could make an event of a quarantined delivery. All else is as in the other file.
 func TestIntakeIsAskedWithoutTokens(t *testing.T) {
 	t.Parallel()
 	list, dir := manifests(t, "full"), t.TempDir()
@@ -396,19 +396,22 @@ func TestIntakeIsAskedWithoutTokens(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(dir, "teams.d"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{config.Role(part)}, Lookup: func(name string) (string, bool) { return has[name], has[name] != "" }})
+		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{config.Role(part)}, Lookup: lookupIn(has)})
 		if err != nil {
 			t.Fatalf("%s: %v", part, err)
 		}
 		loaded[part] = c
 	}
 	intake, stream := loaded["intake"], loaded["stream"]
-	if intake.Operator.HasTokens() || intake.Listen.Operator != "127.0.0.1:9090" || !stream.Operator.HasTokens() || stream.Listen.Operator != "0.0.0.0:9090" {
-		t.Errorf("the intake is asked at %s, with tokens: %t; the stream at %s, with tokens: %t", intake.Listen.Operator, intake.Operator.HasTokens(),
-			stream.Listen.Operator, stream.Operator.HasTokens())
+	if intake.Operator.HasTokens() || intake.Listen.Operator != "127.0.0.1:9090" {
+		t.Errorf("the intake is asked at %s, with tokens: %t", intake.Listen.Operator, intake.Operator.HasTokens())
+	}
+	if !stream.Operator.HasTokens() || stream.Listen.Operator != "0.0.0.0:9090" {
+		t.Errorf("the stream is asked at %s, with tokens: %t", stream.Listen.Operator, stream.Operator.HasTokens())
 	}
 	intake.Listen.Operator = stream.Listen.Operator
-	if intake.Listen != stream.Listen || intake.Intake.StopDelay != stream.Intake.StopDelay || intake.Topics != stream.Topics || intake.TeamsDir.Path != stream.TeamsDir.Path {
+	if intake.Listen != stream.Listen || intake.Intake.StopDelay != stream.Intake.StopDelay || intake.Topics != stream.Topics ||
+		intake.TeamsDir.Path != stream.TeamsDir.Path {
 		t.Errorf("the intake's file has\n%+v\nand the other\n%+v", intake, stream)
 	}
 }
@@ -435,6 +438,11 @@ func TestPodsThatStopTakeDeliveries(t *testing.T) {
 			t.Errorf("%s: deliveries are taken for %s of a drain of %s, and Kubernetes kills after %s", name, delay, drain, grace)
 		}
 	}
+}
+
+// lookupIn finds variables in has alone.
+func lookupIn(has map[string]string) func(name string) (string, bool) {
+	return func(name string) (string, bool) { value, ok := has[name]; return value, ok }
 }
 
 // exampleFiles writes what the chart makes of the example's values, and returns the path of the main file.
@@ -467,17 +475,19 @@ func TestNotes(t *testing.T) {
 	}
 	secrets := map[string]map[string]string{
 		"intake": {"TEAM_ACME_ORDERS_SECRET": "0123456789abcdef", "KAFKA_PASSWORD": "pencil"},
-		"stream": {"FOREBAY_POSTGRES_URL": "postgres://h/d", "TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz", "KAFKA_PASSWORD": "pencil"},
+		"stream": {"FOREBAY_POSTGRES_URL": "postgres://h/d", "KAFKA_PASSWORD": "pencil",
+			"TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"},
 	}
 	path, asked := exampleFiles(t, manifests(t, "example")), map[string]bool{}
-	for _, line := range regexp.MustCompile(`exec \S+ ?.*-(intake|stream) -- /usr/local/bin/forebay doctor(?: --roles (\S+))?`).FindAllStringSubmatch(string(text), -1) {
+	doctors := regexp.MustCompile(`exec \S+ ?.*-(intake|stream) -- /usr/local/bin/forebay doctor(?: --roles (\S+))?`)
+	for _, line := range doctors.FindAllStringSubmatch(string(text), -1) {
 		has := secrets[line[1]]
 		asked[line[1]] = true
 		var roles []config.Role
 		for role := range strings.FieldsFuncSeq(line[2], func(r rune) bool { return r == ',' }) {
 			roles = append(roles, config.Role(role))
 		}
-		_, err := config.Load(config.Options{Path: path, Roles: roles, Look: len(roles) == 0, Lookup: func(name string) (string, bool) { return has[name], has[name] != "" }})
+		_, err := config.Load(config.Options{Path: path, Roles: roles, Look: len(roles) == 0, Lookup: lookupIn(has)})
 		if err != nil {
 			t.Errorf("%q: %v", line[0], err)
 		}
@@ -499,7 +509,7 @@ func TestExampleIsAConfiguration(t *testing.T) {
 	secrets := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
 		"TEAM_ACME_ORDERS_SECRET": "0123456789abcdef", "KAFKA_PASSWORD": "pencil"}
 	for _, roles := range [][]config.Role{{config.RoleIntake}, {config.RoleMigrate}, {config.RoleTopics}, {config.RoleStream}} {
-		c, err := config.Load(config.Options{Path: path, Roles: roles, Lookup: func(name string) (string, bool) { return secrets[name], secrets[name] != "" }})
+		c, err := config.Load(config.Options{Path: path, Roles: roles, Lookup: lookupIn(secrets)})
 		if err != nil {
 			t.Errorf("role %v: %v", roles, err)
 			continue

@@ -154,8 +154,8 @@ func TestImageIsOfItsPlatform(t *testing.T) {
 	}
 }
 
-// TestUnitsShareAFile: with the example's file, as DEPLOY.md has it edited, both roles run on one machine: each unit has ports of its own. What runs before them
-// needs none.
+// TestUnitsShareAFile: with the example's file, as DEPLOY.md has it edited, both roles run on one machine: each unit has ports of its own.
+// What runs before them needs none.
 func TestUnitsShareAFile(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string {
@@ -165,7 +165,8 @@ func TestUnitsShareAFile(t *testing.T) {
 		}
 		return string(text)
 	}
-	edit := regexp.MustCompile(`(?m)^sed 's\|(.*)\|(.*)\|' /usr/share/doc/forebay/forebay.yaml \| sudo tee /etc/forebay/forebay.yaml`).FindStringSubmatch(read("deploy/docs/DEPLOY.md"))
+	line := regexp.MustCompile(`(?m)^sed 's\|(.*)\|(.*)\|' /usr/share/doc/forebay/forebay.yaml \| sudo tee /etc/forebay/forebay.yaml`)
+	edit := line.FindStringSubmatch(read("deploy/docs/DEPLOY.md"))
 	example := read("cmd/internal/config/example.yaml")
 	if edit == nil || strings.Count(example, edit[1]) != 1 {
 		t.Fatalf("DEPLOY.md edits the example's file by %q", edit)
@@ -193,7 +194,7 @@ func TestUnitsShareAFile(t *testing.T) {
 				has[name] = os.Expand(value, func(name string) string { return set[name] })
 			}
 		}
-		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{role}, Run: true, Lookup: func(name string) (string, bool) { return has[name], has[name] != "" }})
+		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{role}, Run: true, Lookup: lookupIn(has)})
 		if err != nil {
 			t.Errorf("%s: %v", role, err)
 			continue
