@@ -6,6 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // unknown is the team and source label of all requests for sources that do not exist. No team or source can have this name.
@@ -28,6 +30,13 @@ var reasons = func() map[string]bool {
 	}
 	return m
 }()
+
+// alerted are the reasons of outcomes that alerts count.
+var alerted = map[outcome][]string{
+	quarantined: append(provider.UnusableReasons(), string(schemas.Internal)),
+	broken:      {string(schemas.TooLarge), string(schemas.Internal)},
+	refused:     {string(verify.Mismatch), string(verify.Malformed), string(verify.MissingHeader), string(verify.BadKey)},
+}
 
 func knownReason(reason string) string {
 	if reasons[reason] {
@@ -71,6 +80,15 @@ func newMetrics(r prometheus.Registerer, room *room) *metrics {
 type counted struct {
 	in              *metrics // where the counters are from
 	accepted, bytes prometheus.Counter
+}
+
+// Begin has the counters of a source that alerts look at begin at 0: of one that begins at 1 Prometheus sees no increase.
+func (h *Handler) Begin(team, source string) {
+	for o, reasons := range alerted {
+		for _, reason := range reasons {
+			h.metrics.deliveries.WithLabelValues(team, source, string(o), reason)
+		}
+	}
 }
 
 // observe counts a delivery. Those of unknown sources are counted together, so that strangers cannot make up series.

@@ -277,12 +277,17 @@ func TestEveryReasonIsProvoked(t *testing.T) {
 	for _, test := range waysOut() {
 		ways[test.outcome+" "+test.reason]++
 		provoked[test.reason] = true
+		if test.outcome == string(broken) && !slices.Contains(alerted[broken], test.reason) {
+			t.Errorf("the first delivery that is broken as %s raises no alert: its counter begins at 1", test.reason)
+		}
 	}
 	provoked[schemaUnchecked] = true                    // taken: TestBodiesAreHeldAgainstSchemas
 	provoked[emptyList] = true                          // taken: TestEachElementIsAnEvent
 	provoked[onDisk] = true                             // taken: TestOnDisk
 	for _, reason := range provider.UnusableReasons() { // kept, and not refused
-		provoked[reason] = true
+		if provoked[reason] = true; !slices.Contains(alerted[quarantined], reason) {
+			t.Errorf("the first delivery that is kept for %s raises no alert: its counter begins at 1", reason)
+		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		if !provoked[reason] {

@@ -44,6 +44,9 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			"Partitions of replays that this process has ended: complete, or why not, such as errors. One that an operator has cancelled is not counted."), []string{"end"}),
 	}
 	m.replays.WithLabelValues(replayComplete)
+	for _, reason := range gate.QuarantineReasons() { // an alert looks at them: of a counter that begins at 1 Prometheus sees no increase
+		m.decisions.WithLabelValues(string(gate.Quarantined), string(reason))
+	}
 	if reg == nil {
 		return m, nil
 	}

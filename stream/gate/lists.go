@@ -4,3 +4,8 @@ package gate
 func Decisions() []Decision {
 	return []Decision{Applied, Duplicate, Stale, Late, Conflict, Buffered, Parked, Filtered, Quarantined}
 }
+
+// QuarantineReasons lists the reasons of [Quarantined].
+func QuarantineReasons() []Reason {
+	return []Reason{ReasonUndecodable, ReasonDataRejected, ReasonMisplaced, ReasonTooLarge, ReasonExpression}
+}

@@ -67,6 +67,7 @@ func TestListsAndTableAreComplete(t *testing.T) {
 	if want := constants(t, "Decision"); !slices.Equal(decisions, want) {
 		t.Errorf("Decisions() is %v, declared are %v", decisions, want)
 	}
+	var quarantines []Reason
 	used := map[string]bool{}
 	seen := map[pair]bool{}
 	for _, row := range documented(t) {
@@ -74,6 +75,12 @@ func TestListsAndTableAreComplete(t *testing.T) {
 			t.Errorf("%v stands twice in the table", row)
 		}
 		seen[row], used[string(row.Decision)], used[string(row.Reason)] = true, true, true
+		if row.Decision == Quarantined {
+			quarantines = append(quarantines, row.Reason)
+		}
+	}
+	if !slices.Equal(QuarantineReasons(), quarantines) {
+		t.Errorf("QuarantineReasons() is %v, the table has %v", QuarantineReasons(), quarantines)
 	}
 	names := append(decisions, constants(t, "Reason")...)
 	for _, name := range names {

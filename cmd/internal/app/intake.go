@@ -56,7 +56,6 @@ func newIntake(a *App) (*intake, error) {
 	if err := in.ids.want(a.file()); err != nil {
 		return nil, err
 	}
-	in.put(compiled)
 	for _, s := range compiled {
 		in.checked[s.Topic] = true
 	}
@@ -82,6 +81,7 @@ func newIntake(a *App) (*intake, error) {
 	if err != nil {
 		return nil, err
 	}
+	in.put(compiled)
 	in.agents = agents.NewKeeper(KafkaOptions(a.file(), config.RoleIntake), a.log)
 	in.agents.Want(a.file().AgentTeams())
 	a.registry.MustRegister(newDriftGauge(in.drift))
@@ -93,6 +93,7 @@ func newIntake(a *App) (*intake, error) {
 func (in *intake) put(compiled map[nameInTeam]*ingest.Source) {
 	for at, s := range compiled {
 		s.Fields = in.drift.Source(at.team, at.name)
+		in.handler.Begin(at.team, at.name)
 	}
 	in.drift.Keep(func(team, name string) bool { return compiled[nameInTeam{team, name}] != nil })
 	in.sources.current.Store(&compiled)

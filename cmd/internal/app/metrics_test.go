@@ -48,6 +48,41 @@ intake: {spool: {dir: "`+t.TempDir()+`", max_size: 64MiB}}`, 1)
 	}
 }
 
+// TestCountersOfAlertsBeginAt0: whatever counter the rules look at is there before anything is counted, of a source that a reload brings, too.
+// Of one that begins at 1 Prometheus sees no increase, and the first of its kind would raise no alert.
+func TestCountersOfAlertsBeginAt0(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../../../deploy/alerts/forebay.rules.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := regexp.MustCompile(`increase\((\w+)(?:\{(\w+)=~?"([^"]*)"\})?\[`).FindAllStringSubmatch(string(rules), -1)
+	if len(asked) != strings.Count(string(rules), "increase(") || len(asked) == 0 {
+		t.Fatalf("the rules ask in other ways, too: %q", asked)
+	}
+	r := deploy(t, newAgent(t).URL, newLedger(t), true)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	r.text = strings.Replace(r.text, "    sources:\n", "    sources:\n      fresh: {preset: github, secrets: [fresh-secret]}\n", 1)
+	r.reload(p, config.RoleIntake, config.RoleStream)
+	for _, m := range asked {
+		sources := []map[string]string{{}}
+		if strings.HasPrefix(m[1], "forebay_ingest_") {
+			sources = []map[string]string{{"source": "orders"}, {"source": "fresh"}}
+		}
+		for _, where := range sources {
+			for value := range strings.SplitSeq(m[3], "|") {
+				if m[2] != "" {
+					where[m[2]] = value
+				}
+				if n, series := counted(t, p.app.registry, m[1], where); n != 0 || series == 0 {
+					t.Errorf("%s of %v: %v in %d series", m[1], where, n, series)
+				}
+			}
+		}
+	}
+	p.clean()
+}
+
 // describedAs has the parts of a description, as prometheus.Desc prints it: it has no other way to be read.
 var describedAs = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), (?:unit: "[^"]*", )?constLabels: \{(.*)\}, variableLabels: \{(.*)\}\}$`)
 

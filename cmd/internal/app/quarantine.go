@@ -157,7 +157,11 @@ func (q *quarantineAPI) QuarantinedBody(ctx context.Context, p api.QuarantinePla
 func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.QuarantinePlace, r api.QuarantineRedrive) (*api.QuarantineRedriven, error) {
 	const op = "redrive"
 	if q.a.intake == nil {
-		return nil, schemas.Errorf(schemas.Conflict, op, "this process has no intake role, so it cannot make events of deliveries; ask one that runs `forebay serve --roles intake`")
+		whom := "ask one that runs `forebay serve --roles intake`"
+		if q.a.file().Operator.HasTokens() {
+			whom += " by a file without operator.auth, on its own machine: by this one it has no tokens to answer to"
+		}
+		return nil, schemas.Errorf(schemas.Conflict, op, "this process has no intake role, so it cannot make events of deliveries; %s", whom)
 	}
 	kept, err := q.read(ctx, p)
 	if err != nil {

@@ -133,8 +133,16 @@ func TestQuarantineIsReadByAnyProcess(t *testing.T) {
 	if _, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Cursor: "x"}); schemas.KindOf(err) != schemas.Invalid {
 		t.Errorf("a cursor of another list: %v", err)
 	}
-	if _, err := p.api.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "x"}); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "no intake role") {
+	_, err := p.api.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "x"})
+	if schemas.KindOf(err) != schemas.Conflict || !strings.HasSuffix(err.Error(), "no intake role, so it cannot make events of deliveries; ask one that runs `forebay serve --roles intake`") {
 		t.Errorf("redrive without the intake: %v", err)
+	}
+	r.text = strings.Replace(r.text, "teams:\n", "operator: {auth: tokens}\nteams:\n", 1)
+	withTokens := &quarantineAPI{a: r.app(config.RoleStream)}
+	defer withTokens.a.waits.close(t.Context())
+	_, err = withTokens.RedriveQuarantined(t.Context(), place, api.QuarantineRedrive{Reason: "x"})
+	if err == nil || !strings.Contains(err.Error(), "by a file without operator.auth") {
+		t.Errorf("redrive without the intake, which would have no tokens: %v", err)
 	}
 	// One topic that is missing takes away no other source's.
 	if _, err := kadm.NewClient(r.client()).DeleteTopics(t.Context(), "quarantine.acme.github"); err != nil {

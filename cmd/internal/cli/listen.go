@@ -24,6 +24,7 @@ import (
 type listenCmd struct {
 	forwardFlags
 	Address    string `default:"127.0.0.1:8000" help:"Address on this machine to listen on."`
+	Anyone     bool   `help:"--address may be one that other machines reach, as in a container: whoever reaches it is answered, and what they send is printed."`
 	Status     int    `default:"200" help:"Status that every call is answered with."`
 	SecretFile string `placeholder:"FILE" help:"File with the destination's secret (whsec_...): calls that it has not signed are told, and answered 401."`
 	Count      int    `help:"End after so many calls. Default: when it is interrupted."`
@@ -67,8 +68,8 @@ func (c *listenCmd) Run(e *env) error {
 	if c.Source != "" || c.Since != 0 || c.Cursor != "" || c.Data != "" {
 		return usageError("a source, --since, --cursor and --data go with --forward-to")
 	}
-	if at, err := netip.ParseAddrPort(strings.Replace(c.Address, "localhost", "127.0.0.1", 1)); err != nil || !at.Addr().IsLoopback() {
-		return usageError("--address %s is not of this machine alone, such as 127.0.0.1:8000: it answers to whoever calls", c.Address)
+	if at, err := netip.ParseAddrPort(strings.Replace(c.Address, "localhost", "127.0.0.1", 1)); err != nil || !at.Addr().IsLoopback() && !c.Anyone {
+		return usageError("--address %s is not of this machine alone, such as 127.0.0.1:8000: it answers to whoever calls; --anyone has it do so", c.Address)
 	}
 	if c.Status < 200 || c.Status > 599 {
 		return usageError("--status %d is not between 200 and 599", c.Status)
@@ -83,7 +84,11 @@ func (c *listenCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "listening on http://%s, and answering %d; url: \"http://%s/\" with allow_networks: [127.0.0.0/8] makes it a destination\n", socket.Addr(), c.Status, socket.Addr())
+	hint := fmt.Sprintf("; url: \"http://%s/\" with allow_networks: [127.0.0.0/8] makes it a destination", socket.Addr())
+	if c.Anyone {
+		hint = ", whoever calls"
+	}
+	fmt.Fprintf(e.Stderr, "listening on http://%s, and answering %d%s\n", socket.Addr(), c.Status, hint)
 	server := &http.Server{Handler: l, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute}
 	ended := make(chan struct{}) // closed below
 	go func() {

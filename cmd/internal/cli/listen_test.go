@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -11,9 +12,12 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 
 	"github.com/forebay-io/forebay/schemas"
 	httpsink "github.com/forebay-io/forebay/sinks/http"
@@ -81,7 +85,7 @@ func TestListenHearsADestination(t *testing.T) {
 // TestListenIsOfThisMachine: it answers to nobody else, and with a status that there is.
 func TestListenIsOfThisMachine(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"--address", "0.0.0.0:0"}, {"--address", "192.0.2.1:8000"}, {"--address", ":8000"}, {"--address", "127.0.0.1:0", "--status", "99"}, {"--address", "127.0.0.1:0", "--status", "600"}, {"--address", "127.0.0.1:0", "acme/github"}, {"--address", "127.0.0.1:0", "--since", "1h"}} {
+	for _, args := range [][]string{{"--address", "0.0.0.0:0"}, {"--address", "192.0.2.1:8000"}, {"--address", ":8000"}, {"--address", "127.0.0.1:0", "--status", "99"}, {"--address", "127.0.0.1:0", "--status", "600"}, {"--address", ":8000", "--anyone"}, {"--address", "127.0.0.1:0", "acme/github"}, {"--address", "127.0.0.1:0", "--since", "1h"}} {
 		var out, errs bytes.Buffer
 		if code := Main(t.Context(), append([]string{"listen"}, args...), Options{Stdout: &out, Stderr: &errs}); code != exitUsage {
 			t.Errorf("%v: exit code %d %s", args, code, errs.String())
@@ -89,5 +93,49 @@ func TestListenIsOfThisMachine(t *testing.T) {
 	}
 	if h := withoutSecrets(http.Header{"Forebay-Action-Token": {"t"}, "X-Key": {"k"}, "Ce-Id": {"e"}}); h.Get("Forebay-Action-Token")+h.Get("X-Key")+h.Get("Ce-Id") != redactedValue+redactedValue+"e" {
 		t.Errorf("%v", h)
+	}
+}
+
+// TestListenAsDeployed: with the words of compose's agent and of DEPLOY.md's it serves; the port alone is another one here.
+func TestListenAsDeployed(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../deploy/compose/compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compose struct {
+		Services map[string]struct{ Command []string }
+	}
+	if err := yaml.Unmarshal(text, &compose); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../../deploy/docs/DEPLOY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := regexp.MustCompile(`kubectl .* run agent .* -- (listen .*)`).FindSubmatch(page)
+	if run == nil {
+		t.Fatal("DEPLOY.md runs no agent")
+	}
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte("whsec_"+base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("a"), 32))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, words := range map[string][]string{"compose.yaml": compose.Services["agent"].Command, "DEPLOY.md": strings.Fields(string(run[1]))} {
+		words = strings.Fields(strings.NewReplacer(":8000", ":0", "/run/secrets/agent", file).Replace(strings.Join(words, " ")))
+		ctx, interrupt := context.WithCancel(t.Context())
+		talk, errs := io.Pipe()
+		code := make(chan int, 1)
+		go func() {
+			defer errs.Close()
+			code <- Main(ctx, words, Options{Stdout: io.Discard, Stderr: errs})
+		}()
+		said := bufio.NewReader(talk)
+		line, _ := said.ReadString('\n')
+		go io.Copy(io.Discard, said)
+		interrupt()
+		if c := <-code; c != exitInterrupt || !strings.HasPrefix(line, "listening on http://[::]:") {
+			t.Errorf("%s: %q ends with %d: %s", name, words, c, line)
+		}
 	}
 }

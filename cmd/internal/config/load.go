@@ -55,7 +55,7 @@ func part(path string) string {
 		return "intake"
 	case steps[0] == "intake":
 		return "limits"
-	case steps[0] == "operator", path == "listen.operator":
+	case steps[0] == "operator", path == "listen.operator", path == "listen.health":
 		return "operator"
 	case path == "listen.agents":
 		return "agents"

@@ -13,9 +13,11 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -231,6 +233,9 @@ func TestScaling(t *testing.T) {
 	if h := find(list, "HorizontalPodAutoscaler", "forebay-intake"); at(h, "spec", "metrics", "resource", "name") != "cpu" || at(h, "spec", "scaleTargetRef", "kind") != "StatefulSet" {
 		t.Errorf("the intake scales by %v", h)
 	}
+	if h := find(list, "HorizontalPodAutoscaler", "forebay-intake"); at(h, "spec", "behavior", "scaleDown", "selectPolicy") != "Disabled" {
+		t.Error("a pod of the intake is taken away with what it has acknowledged on its volume")
+	}
 	s := find(list, "ScaledObject", "forebay-stream")
 	if query := fmt.Sprint(at(s, "spec", "triggers", "metadata", "query")); !strings.Contains(query, "forebay_stream_lag_seconds") || at(s, "spec", "scaleTargetRef", "name") != "forebay-stream" {
 		t.Errorf("the stream scales by %s", query)
@@ -375,19 +380,80 @@ func TestWhatPodsMayReach(t *testing.T) {
 	}
 }
 
-// TestExampleIsAConfiguration: what the chart makes of the example's values is a file that Forebay takes, and the users of Strimzi are those that it needs.
-func TestExampleIsAConfiguration(t *testing.T) {
+// TestIntakeIsAskedWithoutTokens: where the operator listener wants tokens, which an intake has none of, the intake's own file has one on
+// loopback that wants none: otherwise no pod could make an event of a quarantined delivery. All else is as in the other file.
+func TestIntakeIsAskedWithoutTokens(t *testing.T) {
 	t.Parallel()
+	list, dir := manifests(t, "full"), t.TempDir()
+	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef"}
+	loaded := map[string]*config.Config{}
+	for _, part := range []string{"intake", "stream"} {
+		key := at(pods(list)[part], "spec", "volumes", "configMap", "items", "key").(string)
+		path := filepath.Join(dir, part+".yaml")
+		if err := os.WriteFile(path, []byte(at(find(list, "ConfigMap", "forebay-config"), "data", key).(string)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "teams.d"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{config.Role(part)}, Lookup: lookupIn(has)})
+		if err != nil {
+			t.Fatalf("%s: %v", part, err)
+		}
+		loaded[part] = c
+	}
+	intake, stream := loaded["intake"], loaded["stream"]
+	if intake.Operator.HasTokens() || intake.Listen.Operator != "127.0.0.1:9090" {
+		t.Errorf("the intake is asked at %s, with tokens: %t", intake.Listen.Operator, intake.Operator.HasTokens())
+	}
+	if !stream.Operator.HasTokens() || stream.Listen.Operator != "0.0.0.0:9090" {
+		t.Errorf("the stream is asked at %s, with tokens: %t", stream.Listen.Operator, stream.Operator.HasTokens())
+	}
+	intake.Listen.Operator = stream.Listen.Operator
+	if intake.Listen != stream.Listen || intake.Intake.StopDelay != stream.Intake.StopDelay || intake.Topics != stream.Topics ||
+		intake.TeamsDir.Path != stream.TeamsDir.Path {
+		t.Errorf("the intake's file has\n%+v\nand the other\n%+v", intake, stream)
+	}
+}
+
+// TestPodsThatStopTakeDeliveries: the intake takes deliveries for a while after it is told to stop, within its drain and what Kubernetes grants.
+func TestPodsThatStopTakeDeliveries(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"default", "example", "full"} {
+		list := manifests(t, name)
+		var file object
+		text, _ := at(find(list, "ConfigMap", "forebay-config"), "data", "forebay.yaml").(string)
+		if err := yaml.Unmarshal([]byte(text), &file); err != nil {
+			t.Fatal(err)
+		}
+		pod := pods(list)["intake"]
+		args := at(pod, "spec", "containers", "args").([]any)
+		drain, err := time.ParseDuration(args[len(args)-1].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		delay, _ := time.ParseDuration(fmt.Sprint(at(file, "intake", "stop_delay"))) // 0 where there is none
+		grace := time.Duration(at(pod, "spec", "terminationGracePeriodSeconds").(int)) * time.Second
+		if delay < 10*time.Second || delay > drain/2 || drain >= grace {
+			t.Errorf("%s: deliveries are taken for %s of a drain of %s, and Kubernetes kills after %s", name, delay, drain, grace)
+		}
+	}
+}
+
+// lookupIn finds variables in has alone.
+func lookupIn(has map[string]string) func(name string) (string, bool) {
+	return func(name string) (string, bool) { value, ok := has[name]; return value, ok }
+}
+
+// exampleFiles writes what the chart makes of the example's values, and returns the path of the main file.
+func exampleFiles(t *testing.T, list []object) string {
+	t.Helper()
 	dir := t.TempDir()
 	ca, err := filepath.Abs("../config/testdata/reference/kafka/ca.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := manifests(t, "example")
 	files := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
-	if hooks := at(find(list, "ConfigMap", "forebay-hooks"), "data").(object); fmt.Sprint(hooks) != fmt.Sprint(files) {
-		t.Error("the hooks have another file than the roles")
-	}
 	if err := os.Mkdir(filepath.Join(dir, "teams.d"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -397,10 +463,53 @@ func TestExampleIsAConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	return filepath.Join(dir, "forebay.yaml")
+}
+
+// TestNotes: what NOTES.txt has people run in a pod can be run with the file and the secrets of that pod.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/helm/forebay/templates/NOTES.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	secrets := map[string]map[string]string{
+		"intake": {"TEAM_ACME_ORDERS_SECRET": "0123456789abcdef", "KAFKA_PASSWORD": "pencil"},
+		"stream": {"FOREBAY_POSTGRES_URL": "postgres://h/d", "KAFKA_PASSWORD": "pencil",
+			"TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"},
+	}
+	path, asked := exampleFiles(t, manifests(t, "example")), map[string]bool{}
+	doctors := regexp.MustCompile(`exec \S+ ?.*-(intake|stream) -- /usr/local/bin/forebay doctor(?: --roles (\S+))?`)
+	for _, line := range doctors.FindAllStringSubmatch(string(text), -1) {
+		has := secrets[line[1]]
+		asked[line[1]] = true
+		var roles []config.Role
+		for role := range strings.FieldsFuncSeq(line[2], func(r rune) bool { return r == ',' }) {
+			roles = append(roles, config.Role(role))
+		}
+		_, err := config.Load(config.Options{Path: path, Roles: roles, Look: len(roles) == 0, Lookup: lookupIn(has)})
+		if err != nil {
+			t.Errorf("%q: %v", line[0], err)
+		}
+	}
+	if !asked["intake"] || !asked["stream"] {
+		t.Errorf("NOTES.txt asks %v", asked)
+	}
+}
+
+// TestExampleIsAConfiguration: what the chart makes of the example's values is a file that Forebay takes, and the users of Strimzi are those that it needs.
+func TestExampleIsAConfiguration(t *testing.T) {
+	t.Parallel()
+	list := manifests(t, "example")
+	files := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
+	if hooks := at(find(list, "ConfigMap", "forebay-hooks"), "data").(object); fmt.Sprint(hooks) != fmt.Sprint(files) {
+		t.Error("the hooks have another file than the roles")
+	}
+	path := exampleFiles(t, list)
 	secrets := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
 		"TEAM_ACME_ORDERS_SECRET": "0123456789abcdef", "KAFKA_PASSWORD": "pencil"}
 	for _, roles := range [][]config.Role{{config.RoleIntake}, {config.RoleMigrate}, {config.RoleTopics}, {config.RoleStream}} {
-		c, err := config.Load(config.Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: roles, Lookup: func(name string) (string, bool) { return secrets[name], secrets[name] != "" }})
+		c, err := config.Load(config.Options{Path: path, Roles: roles, Lookup: lookupIn(secrets)})
 		if err != nil {
 			t.Errorf("role %v: %v", roles, err)
 			continue
@@ -409,7 +518,7 @@ func TestExampleIsAConfiguration(t *testing.T) {
 			t.Error("the team's file is not in it")
 		}
 	}
-	c, err := config.Load(config.Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: []config.Role{config.RoleACLs}})
+	c, err := config.Load(config.Options{Path: path, Roles: []config.Role{config.RoleACLs}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,6 +109,10 @@ func TestCompose(t *testing.T) {
 			t.Errorf("nobody asks whether %s is well", name)
 		}
 	}
+	// Its image answers at the socket while it is being set up.
+	if check := fmt.Sprint(file.Services["postgres"].Healthcheck["test"]); !strings.Contains(check, "pg_isready -h 127.0.0.1 ") {
+		t.Errorf("Postgres is asked by %s", check)
+	}
 	// Each process has the secrets that its role needs, and takes the file with them.
 	for service, roles := range map[string][]config.Role{"intake": {config.RoleIntake}, "stream": {config.RoleStream}, "migrate": {config.RoleMigrate}, "topics": {config.RoleTopics}, "first-event": {config.RoleSend}} {
 		has := map[string]string{}
@@ -133,6 +137,81 @@ func TestCompose(t *testing.T) {
 		if slices.Sort(secrets); !slices.Equal(secrets, want) {
 			t.Errorf("%s has the secrets %v, want %v", service, secrets, want)
 		}
+	}
+}
+
+// TestImageIsOfItsPlatform: BuildKit gives the platform to an ARG only where that has no default.
+func TestImageIsOfItsPlatform(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"TARGETOS", "TARGETARCH"} {
+		if !regexp.MustCompile(`(?m)^ARG (?:.* )?` + name + `(?: |$)`).Match(text) {
+			t.Errorf("%s is no ARG, or has a default", name)
+		}
+	}
+}
+
+// TestUnitsShareAFile: with the example's file, as DEPLOY.md has it edited, both roles run on one machine: each unit has ports of its own.
+// What runs before them needs none.
+func TestUnitsShareAFile(t *testing.T) {
+	t.Parallel()
+	read := func(path string) string {
+		text, err := os.ReadFile(filepath.Join(root, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	line := regexp.MustCompile(`(?m)^sed 's\|(.*)\|(.*)\|' /usr/share/doc/forebay/forebay.yaml \| sudo tee /etc/forebay/forebay.yaml`)
+	edit := line.FindStringSubmatch(read("deploy/docs/DEPLOY.md"))
+	example := read("cmd/internal/config/example.yaml")
+	if edit == nil || strings.Count(example, edit[1]) != 1 {
+		t.Fatalf("DEPLOY.md edits the example's file by %q", edit)
+	}
+	text := strings.Replace(example, edit[1], edit[2], 1)
+	text = strings.Replace(text, "# health: 0.0.0.0:9091", `health: "0.0.0.0:${env:FOREBAY_HEALTH_PORT}"`, 1)
+	path := filepath.Join(t.TempDir(), "forebay.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unit, taken := read("deploy/systemd/forebay@.service"), map[string]string{}
+	for _, role := range []config.Role{config.RoleIntake, config.RoleStream, config.RoleMigrate, config.RoleTopics} {
+		has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "GITHUB_SECRET": "0123456789abcdef", "ORDERS_SECRET": "0123456789abcdef",
+			"CODER_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"}
+		serves := role == config.RoleIntake || role == config.RoleStream
+		if serves {
+			set := map[string]string{}
+			for _, one := range regexp.MustCompile(`(?m)^Environment=(\w+)=(.*)$`).FindAllStringSubmatch(unit, -1) {
+				set[one[1]] = one[2]
+			}
+			_, start, _ := strings.Cut(unit, "\nExecStart=/usr/bin/env ")
+			start, _, _ = strings.Cut(start, " /usr/bin/forebay ")
+			for one := range strings.FieldsSeq(strings.ReplaceAll(start, "%i", string(role))) {
+				name, value, _ := strings.Cut(one, "=")
+				has[name] = os.Expand(value, func(name string) string { return set[name] })
+			}
+		}
+		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{role}, Run: true, Lookup: lookupIn(has)})
+		if err != nil {
+			t.Errorf("%s: %v", role, err)
+			continue
+		}
+		if !serves {
+			continue
+		}
+		for _, address := range []string{c.Listen.Operator, c.Listen.Health} {
+			_, port, _ := strings.Cut(address, ":")
+			if by := taken[port]; by != "" || port == "" {
+				t.Errorf("%s listens at %q, where %q does", role, address, by)
+			}
+			taken[port] = string(role)
+		}
+	}
+	if taken["9090"] != string(config.RoleStream) {
+		t.Errorf("the command line asks the %s where it is not told whom", taken["9090"])
 	}
 }
 

@@ -44,9 +44,10 @@ func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Metrics
 
-What ` + "`/metrics`" + ` of listen.health and listen.operator has, beside Go's own (` + "`go_*`, `process_*`" + `). Counters begin at 0 with each process; a histogram is there as
-` + "`_bucket`, `_sum` and `_count`" + `. Alerts on them: [deploy/alerts](../alerts/forebay.rules.yaml); dashboards: [deploy/dashboards](../dashboards). All metrics of Go's runtime, and
-profiles, are at ` + "`/debug/runtime` and `/debug/pprof/NAME`" + ` of listen.operator, for admins of all teams.
+What ` + "`/metrics`" + ` of listen.health and listen.operator has, beside Go's own (` + "`go_*`, `process_*`" + `). Counters begin at 0 with each process, those that alerts look
+at before there is anything to count; a histogram is there as ` + "`_bucket`, `_sum` and `_count`" + `. Alerts on them: [deploy/alerts](../alerts/forebay.rules.yaml);
+dashboards: [deploy/dashboards](../dashboards). All metrics of Go's runtime, and profiles, are at ` + "`/debug/runtime` and `/debug/pprof/NAME`" + ` of listen.operator,
+for admins of all teams.
 Generated: ` + "`go test ./cmd/internal/app -run TestMetricsAreListed -update && go test ./cmd/internal/metrics -update`" + `.
 `)
 	all := All()

@@ -19,10 +19,16 @@ app.kubernetes.io/component: {{ .part }}
 {{- if $i.digest -}}{{ $i.repository }}@{{ $i.digest }}{{- else -}}{{ $i.repository }}:{{ $i.tag | default (printf "v%s" .Chart.AppVersion) }}{{- end -}}
 {{- end -}}
 
-{{- /* forebay.files is the content of the ConfigMap: the file, and the teams' own. */ -}}
+{{- /* forebay.files is the content of the ConfigMap: the file, that of the intake if it is another, and the teams' own. An intake has no ledger with
+tokens, and with operator.auth: tokens would answer nobody: it is asked by kubectl exec, on loopback. */ -}}
 {{- define "forebay.files" -}}
+{{- $config := ternary .Values.config (omit .Values.config "teams_dir") (gt (len .Values.teams) 0) -}}
 forebay.yaml: |
-{{ toYaml (ternary .Values.config (omit .Values.config "teams_dir") (gt (len .Values.teams) 0)) | indent 2 }}
+{{ toYaml $config | indent 2 }}
+{{- if $config.operator }}
+_intake.yaml: |
+{{ toYaml (merge (dict "listen" (merge (dict "operator" "127.0.0.1:9090") $config.listen)) (omit $config "operator")) | indent 2 }}
+{{- end }}
 {{- range $team, $file := .Values.teams }}
 {{ $team }}.yaml: |
 {{ toYaml (dict "version" 1 "teams" (dict $team $file)) | indent 2 }}
@@ -69,13 +75,13 @@ envFrom:
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
-{{- /* forebay.volumes are the volumes of a pod: root, map (the ConfigMap). */ -}}
+{{- /* forebay.volumes are the volumes of a pod: root, map (the ConfigMap), file (the key of the main file in it). */ -}}
 {{- define "forebay.volumes" -}}
 - name: config
   configMap:
     name: {{ .map }}
     items:
-      - {key: forebay.yaml, path: forebay.yaml}
+      - {key: {{ .file | default "forebay.yaml" }}, path: forebay.yaml}
       {{- range $team, $file := .root.Values.teams }}
       - {key: {{ $team }}.yaml, path: teams.d/{{ $team }}.yaml}
       {{- end }}
@@ -153,5 +159,5 @@ spec:
         - {name: spool, mountPath: /var/lib/forebay/spool}
         {{- end }}
   volumes:
-    {{- include "forebay.volumes" (dict "root" .root "map" (printf "%s-config" (include "forebay.name" .root))) | nindent 4 }}
+    {{- include "forebay.volumes" (dict "root" .root "map" (printf "%s-config" (include "forebay.name" .root)) "file" (ternary "_intake.yaml" "" (and (eq .part "intake") (not (empty .root.Values.config.operator))))) | nindent 4 }}
 {{- end -}}
