@@ -163,7 +163,8 @@ func TestOvertakenBeforeItIsAsked(t *testing.T) {
 	r := asksFor(f, "behind")
 	r.Asks, r.Overtaken = "pagers", true
 	first := f.askApproval(r)
-	if again := f.askApproval(r); first.State != ApprovalVoid || first.Reason != movedOn || first.Sends != "" || again.ID != first.ID || again.State != ApprovalVoid {
+	again := f.askApproval(r)
+	if first.State != ApprovalVoid || first.Reason != movedOn || first.Sends != "" || again.ID != first.ID || again.State != ApprovalVoid {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 	if list, err := f.l.TakeUntold(t.Context(), time.Hour, 100); err != nil || len(list) != 0 {

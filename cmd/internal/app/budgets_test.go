@@ -80,7 +80,8 @@ func TestBudgetItems(t *testing.T) {
 		t.Errorf("the one of which less is left than the last run has cost: %+v holds %d", c, *c.Held)
 	}
 	page, err = p.api.Budgets(t.Context(), true)
-	page.Items = slices.DeleteFunc(page.Items, func(i api.BudgetItem) bool { return i.Entity == "c" && i.Of == "runs" }) // it may have set its last run aside
+	setAside := func(i api.BudgetItem) bool { return i.Entity == "c" && i.Of == "runs" } // its last run, perhaps
+	page.Items = slices.DeleteFunc(page.Items, setAside)
 	if err != nil || len(page.Items) != 1 || page.Items[0].Entity != "a" {
 		t.Errorf("used up: %+v %v", page, err)
 	}

@@ -56,7 +56,8 @@ func TestKillSwitch(t *testing.T) {
 		if err != nil || len(seen.Items) == 0 || seen.Items[0].Kind != api.KindPausedScope || !strings.HasPrefix(seen.Items[0].Command, "forebay resume --") {
 			t.Errorf("attention: %+v %v", seen, err)
 		}
-		if own, err := asked.api.Attention(t.Context(), api.AttentionFilter{Team: "acme", Limit: 10}); err != nil || len(own.Items) == 0 || own.Items[0].Kind != api.KindPausedScope {
+		own, err := asked.api.Attention(t.Context(), api.AttentionFilter{Team: "acme", Limit: 10})
+		if err != nil || len(own.Items) == 0 || own.Items[0].Kind != api.KindPausedScope {
 			t.Errorf("attention of the team, with %v paused: %+v %v", scope, own, err)
 		}
 		if page, err := asked.api.Pauses(t.Context()); err != nil || len(page.Items) != 1 || page.Items[0].Scope != scope[0] || page.Items[0].Name != scope[1] {
@@ -121,8 +122,8 @@ func TestKillSwitch(t *testing.T) {
 	}
 }
 
-// TestResumeOfAnAgentThatIsGone: a pause of an agent that the file has no more ends by the command that is shown, and only while it stands. What gets the
-// agent by a reload meanwhile is paused with it, and goes on without it.
+// TestResumeOfAnAgentThatIsGone: a pause of an agent that the file has no more ends by the command that is shown, and only while it stands. What gets
+// the agent by a reload meanwhile is paused with it, and goes on without it.
 func TestResumeOfAnAgentThatIsGone(t *testing.T) {
 	t.Parallel()
 	agent := newAgent(t)
