@@ -78,6 +78,25 @@ func TestWhoCannotProveItsQuestion(t *testing.T) {
 	})
 }
 
+// Intercom asks for the URL with HEAD before it saves it, and nothing proves that it is Intercom. It is answered; no other source shows that it exists.
+func TestIntercomAsksForItsURL(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	in.preset(provider.Config{Preset: "intercom"})
+	for method, want := range map[string]int{"HEAD": 200, "GET": 405, "OPTIONS": 405} {
+		if a := in.do(method, inPath, nil); a.status != want || method == "HEAD" && a.body != "" {
+			t.Errorf("%s: %+v, want %d", method, a, want)
+		}
+	}
+	if a := in.signed([]byte(`{"id":"n","topic":"ping","created_at":1781524800}`)); a.status != 202 || len(in.log.events) != 1 {
+		t.Errorf("a delivery: %+v", a)
+	}
+	in.preset(provider.Config{Preset: "github"})
+	if a := in.do("HEAD", inPath, nil); a.status != 405 {
+		t.Errorf("GitHub's source: %+v", a)
+	}
+}
+
 // unconfirmed is a provider whose API does not answer when its handshake is agreed to.
 type unconfirmed struct{ asking }
 

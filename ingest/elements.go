@@ -24,7 +24,6 @@ type batch struct {
 func (h *Handler) appendEach(ctx context.Context, d *delivery, host string, elements []verify.Request) verdict {
 	b := batch{taken: verdict{outcome: accepted}}
 	m := d.source.mapper()
-	var kept []schemas.Header
 	for i := range elements {
 		in := "element " + strconv.Itoa(i+1) + ": "
 		e, taken, err := h.element(d, &elements[i])
@@ -39,10 +38,7 @@ func (h *Handler) appendEach(ctx context.Context, d *delivery, host string, elem
 		if v, is := verdictOnScope(err); is {
 			return v
 		}
-		if kept == nil {
-			kept = keptHeaders(elements[i].Header, host, m)
-		}
-		u := d.unusable(err, kept)
+		u := d.unusable(err, keptHeaders(elements[i].Header, host, m)) // an element may have headers of its own
 		u.Body, u.Element = elements[i].Body, i+1
 		if b.unusable = append(b.unusable, u); b.reason == "" {
 			b.reason, b.detail = u.Reason, in+u.Detail

@@ -44,6 +44,33 @@ func TestEachElementIsAnEvent(t *testing.T) {
 	}
 }
 
+// What is kept of an element has its own headers, where each has some: with another's it would be that one's event once it is read again.
+func TestKeptElementsHaveTheirHeaders(t *testing.T) {
+	t.Parallel()
+	in := setup(t, nil)
+	for _, test := range []struct{ preset, contentType, body, header string }{
+		{"cloudevents", "application/cloudevents-batch+json", `[{"specversion":"1.0","id":"a","source":"/s"},{"specversion":"1.0","id":"b","source":"/s"}]`, "ce-id"},
+		{"whatsapp", "application/json", `{"entry":[{"id":"a","changes":[{}]},{"id":"b","changes":[{}]}]}`, "forebay-around"},
+	} {
+		in.log.deliveries = nil
+		in.preset(provider.Config{Preset: test.preset})
+		if a := in.signed([]byte(test.body), "Content-Type", test.contentType); a.status >= 300 || len(in.log.deliveries) != 2 {
+			t.Fatalf("%s: %+v, %d kept", test.preset, a, len(in.log.deliveries))
+		}
+		for i, want := range []string{"a", "b"} {
+			got := ""
+			for _, h := range in.log.deliveries[i].Headers {
+				if h.Name == test.header {
+					got = strings.TrimSuffix(h.Value, ":")
+				}
+			}
+			if got != want {
+				t.Errorf("%s: element %d is kept with %s %q", test.preset, i+1, test.header, got)
+			}
+		}
+	}
+}
+
 // What is no list is kept whole; a single object is a list of one; an empty list is taken, and nothing comes of it.
 func TestListsAndWhatIsNone(t *testing.T) {
 	t.Parallel()

@@ -55,6 +55,28 @@ func TestCompressedBodies(t *testing.T) {
 	}
 }
 
+// A CloudEvent says by its bytes whether it is compressed, beside the sender's own extensions: a header of the sender's name for that says nothing.
+func TestCompressedCloudEvents(t *testing.T) {
+	t.Parallel()
+	const order = `{"rev":1}`
+	for _, body := range []string{order, string(zip(order))} {
+		in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
+		in.preset(provider.Config{Preset: "cloudevents", MaxBody: 64 << 10})
+		a := in.signed([]byte(body), "Content-Type", "application/json", "ce-specversion", "1.0", "ce-source", "/s", "ce-type", "t", "ce-tenant", "x",
+			"ce-contentencoding", "gzip")
+		if a.status != 202 || len(in.log.events) != 1 {
+			t.Fatalf("%q: %d %s", body, a.status, a.body)
+		}
+		e := in.log.events[0]
+		if text, err := e.Text(1 << 20); err != nil || string(text) != order || string(e.Data) != body {
+			t.Errorf("%q became %q, %v", body, text, err)
+		}
+		if e.Extensions["tenant"] != "x" {
+			t.Errorf("%q: extensions %v", body, e.Extensions)
+		}
+	}
+}
+
 // A bomb is not unpacked beyond what the source takes: it is refused where nobody has signed it, and kept as it came where somebody has.
 func TestBombs(t *testing.T) {
 	t.Parallel()

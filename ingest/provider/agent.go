@@ -23,9 +23,9 @@ func agent() preset {
 		verify:  verify.Params{Scheme: verify.SchemeAgentKey},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "the agent's",
 		retries: "as the agent does; a day is assumed", retryHorizon: day,
-		scope: callerName, chain: true,
+		chain: true,
 		fallback: mapping{
-			id: "header:Idempotency-Key|/id", typ: []string{"/type"}, entity: []string{"/entity"},
+			scope: callerName, id: "header:Idempotency-Key|/id", typ: []string{"/type"}, entity: []string{"/entity"},
 			clocks: []clock{{from: "/version?", kind: schemas.Monotonic, name: "agent", by: callerName}},
 			sender: sender{id: callerName, automation: &condition{from: callerName, there: true}},
 			title:  "/title",

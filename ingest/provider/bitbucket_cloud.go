@@ -67,6 +67,7 @@ func bitbucketCloud() preset {
 		},
 		says:     []string{"pullrequest.comment_*", "pullrequest.approved", "pullrequest.changes_request_created", "issue.comment_created", "repo.commit_comment_created"},
 		delivery: "header:X-Request-UUID",
+		repeats:  []Repeat{{"repo.push", "a source of its own for them, with event.id: header:X-Request-UUID"}}, // from A to B, back, and to B again
 		headers:  []string{"x-event-key", "x-request-uuid", "x-hook-uuid", "x-attempt-number"},
 		fallback: mapping{id: "sha256:body", typ: []string{"header:X-Event-Key"}, entity: []string{repo + "?"},
 			sender: sender{id: "/actor/uuid", login: "/actor/nickname", automation: &condition{from: "/actor/type", is: []string{"app_user"}}},

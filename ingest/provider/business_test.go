@@ -61,6 +61,14 @@ func TestTraps(t *testing.T) {
 			nil, "notif_1 | com.intercom.ping | a/ping | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
 		{"a contact restated", "intercom", `{"type":"notification_event","topic":"contact.user.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"contact","id":"c"}}}`,
 			nil, "notif_1 | com.intercom.contact.user.updated | a/contact/c | timestamp 2026-06-15T12:00:00.000000000Z | snapshot"},
+		{"a company restated", "intercom", `{"topic":"company.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"company","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.company.updated | a/company/c | timestamp 2026-06-15T12:00:00.000000000Z | snapshot"},
+		{"a lead restated", "intercom", `{"topic":"contact.lead.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"contact","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.contact.lead.updated | a/contact/c | timestamp 2026-06-15T12:00:00.000000000Z | snapshot"},
+		{"which address it was is in no later event", "intercom", `{"topic":"contact.email.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"contact","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.contact.email.updated | a/contact/c | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
+		{"nor is a ticket's state", "intercom", `{"topic":"ticket.state.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"ticket","id":"c"}}}`,
+			nil, "notif_1 | com.intercom.ticket.state.updated | a/ticket/c | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
 		{"answers so far have no time", "typeform", `{"event_id":"e","event_type":"form_response_partial","form_response":{"form_id":"f","token":"t","landed_at":"2026-07-08T14:02:11Z"}}`,
 			nil, "e | com.typeform.form_response_partial | f/t | none | delta"},
 		{"who did not show up is the invitee", "calendly", `{"event":"invitee_no_show.created","created_at":"2026-06-01T15:22:41.000001Z","payload":{"uri":"https://x/no_shows/1","invitee":"https://x/invitees/1"}}`,
@@ -91,6 +99,10 @@ func TestTraps(t *testing.T) {
 			"e1 | com.shopify.customers.redact | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
 		{"a topic without a row", "shopify", `{"admin_graphql_api_id":"gid://shopify/Publication/1"}`, shop("publications/create"),
 			"e1 | com.shopify.publications.create | a.myshopify.com/gid:%2F%2Fshopify%2FPublication%2F1 | none | delta"},
+		{"a topic with a dot", "shopify", `{"customerId":"gid://shopify/Customer/2","tags":["vip"],"occurredAt":"2026-01-01T00:00:00Z"}`, shop("customer.tags_added"),
+			"e1 | com.shopify.customer.tags_added | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
+		{"under another name", "shopify", `{"customer_id":"gid://shopify/Customer/2","segment_id":"gid://shopify/Segment/3"}`, shop("customer.left_segment"),
+			"e1 | com.shopify.customer.left_segment | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
 		{"newer names of headers", "shopify", `{"id":1}`, []string{"Shopify-Topic: orders/delete", "Shopify-Shop-Domain: a.myshopify.com", "Shopify-Event-Id: e1"},
 			"e1 | com.shopify.orders.delete | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | none | delta deleted"},
 		{"analyzed comes behind its end", "retell", `{"event":"call_analyzed","call":{"call_id":"c","start_timestamp":1752562800000,"end_timestamp":1752562875000}}`,
@@ -118,7 +130,7 @@ func TestTraps(t *testing.T) {
 		{"read in the second in which it came", "whatsapp", `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"statuses":[{"id":"wamid.1","status":"read","timestamp":"1751430074","recipient_id":"2"}]}}`,
 			nil, "sha256:... | com.whatsapp.statuses.read | 1/2 | status:wamid.1 timestamp 2025-07-02T04:21:14.000000000Z+00003 | delta"},
 		{"another field of the account", "whatsapp", `{"field":"message_template_status_update","value":{"event":"APPROVED"}}`,
-			nil, "sha256:... | com.whatsapp.message_template_status_update | in | none | delta"},
+			[]string{"Forebay-Around: 10:1739321024"}, "10:1739321024/sha256:8d1bd514f34c94010b4f6d3182c2a6264e8fd4060fc5d88d6495b331032dd1f5 | com.whatsapp.message_template_status_update | in | none | delta"},
 	} {
 		t.Run(tt.preset+" "+tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +186,63 @@ func TestListsInLists(t *testing.T) {
 		if want < 0 && err == nil || want >= 0 && (err != nil || len(elements) != want) {
 			t.Errorf("%s: %d elements, %v", body, len(elements), err)
 		}
+	}
+}
+
+// TestWhatsAppChanges: what changes of an account from one thing to another and back is told twice with the same words, in entries of two times. A
+// retry is the same, and so is a message, whatever stands around it. A header makes no other event of what is signed.
+func TestWhatsAppChanges(t *testing.T) {
+	t.Parallel()
+	ids := func(s *provider.Source, body string, headers ...string) (ids []string) {
+		t.Helper()
+		elements, err := s.Split(request(body, headers...))
+		if err != nil {
+			t.Fatal(body, err)
+		}
+		for i := range elements {
+			e, err := s.Event(&elements[i], received)
+			if err != nil {
+				t.Fatal(body, err)
+			}
+			ids = append(ids, e.ID)
+		}
+		return ids
+	}
+	entry := func(id, time, change string) string {
+		return `{"id":"` + id + `","time":` + time + `,"changes":[` + change + `]}`
+	}
+	const flagged = `{"field":"phone_number_quality_update","value":{"display_phone_number":"1","event":"FLAGGED"}}`
+	const message = `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"messages":[{"from":"2","id":"wamid.1","timestamp":"1751430074","type":"text"}]}}`
+	const status = `{"field":"messages","value":{"statuses":[{"id":"wamid.1","status":"read","timestamp":"1751430074","recipient_id":"2"}]}}`
+	s := compile(t, provider.Config{Preset: "whatsapp"})
+	first := `{"entry":[` + entry("10", "1739321024", flagged) + `,` + entry("10", "1739321099", flagged) + `,` + entry("11", "1739321024", flagged) + `]}`
+	three := ids(s, first)
+	if len(three) != 3 || three[0] == three[1] || three[0] == three[2] || three[1] == three[2] {
+		t.Errorf("three changes have the ids %q", three)
+	}
+	for _, headers := range [][]string{nil, {"Forebay-Around: 10:1"}} {
+		if again := ids(s, first, headers...); !slices.Equal(again, three) {
+			t.Errorf("sent again, with %q, they are %q, and were %q", headers, again, three)
+		}
+	}
+	for _, change := range []string{message, status} {
+		if two := ids(s, `{"entry":[`+entry("10", "1", change)+`,`+entry("10", "2", change)+`,{"changes":[`+change+`]}]}`); two[0] != two[1] || two[1] != two[2] {
+			t.Errorf("%s has the ids %q", change, two)
+		}
+	}
+	const failed = `{"field":"messages","value":{"errors":[{"code":131000}]}}`
+	if two := ids(s, `{"entry":[`+entry("10", "1", failed)+`,`+entry("10", "2", failed)+`]}`); two[0] == two[1] {
+		t.Errorf("two errors of the account, which are no message, have the ids %q", two)
+	}
+	if one := ids(s, `{"entry":[{"id":{},"changes":[`+flagged+`]}]}`); len(one) != 1 {
+		t.Errorf("an entry without id and time: %q", one)
+	}
+	own := compile(t, provider.Config{Preset: "whatsapp", Each: "/changes"})
+	if a, b := ids(own, `{"changes":[`+flagged+`]}`, "Forebay-Around: a"), ids(own, `{"changes":[`+flagged+`]}`); !slices.Equal(a, b) {
+		t.Errorf("a header makes %q of %q", a, b)
+	}
+	if _, err := s.Split(request(`{"entry":[{"id":"1","id":"2","changes":[]}]}`)); err == nil {
+		t.Error("an entry with two ids was taken")
 	}
 }
 
@@ -276,7 +345,7 @@ func TestShopifyIdentity(t *testing.T) {
 	if created == read("orders/paid", "e1") {
 		t.Error("orders/create and orders/paid of one body are one event")
 	}
-	for _, topic := range []string{"orders/delete", "products/update", "products/delete", "checkouts/create", "refunds/create", "orders/delete/x", "Orders/create", "orders.create"} {
+	for _, topic := range []string{"orders/delete", "products/update", "products/delete", "checkouts/create", "refunds/create", "orders/delete/x", "Orders/create", "orders.create", "customer.tags_added", "customer/tags_added"} {
 		if got := read(topic, "e1"); !strings.HasPrefix(got, provider.TypeMismatch) {
 			t.Errorf("an order as %s: %s", topic, got)
 		}

@@ -31,11 +31,12 @@ func cloudEvents() preset {
 		verify:  verify.Params{Scheme: verify.SchemeToken, Header: "Authorization", Prefix: "Bearer "},
 		maxBody: 1 << 20, deadline: 10 * time.Second, deadlineNote: "the sender's",
 		retries: "as the sender does; a day is assumed", retryHorizon: day,
-		unpack: unpackCloudEvents, scope: "header:ce-source",
-		asks: map[string]bool{http.MethodOptions: false}, challenge: cloudEventsConsent,
+		unpack: unpackCloudEvents,
+		asks:   map[string]bool{http.MethodOptions: false}, challenge: cloudEventsConsent,
 		headers: []string{"ce-source", "ce-subject", "webhook-request-origin"},
 		fallback: mapping{
-			id: "header:ce-id", typ: []string{"header:ce-type"}, entity: []string{"header:ce-partitionkey|header:ce-subject|header:ce-source"},
+			scope: "header:ce-source", id: "header:ce-id",
+			typ: []string{"header:ce-type"}, entity: []string{"header:ce-partitionkey|header:ce-subject|header:ce-source"},
 			clocks: []clock{{from: "header:" + sequenceHeader + "?", kind: schemas.Monotonic, name: "sequence", by: "header:ce-source", text: true},
 				{from: "header:ce-time?", kind: schemas.Timestamp, name: "time", resolution: time.Nanosecond}},
 		},
@@ -48,7 +49,7 @@ const sequenceHeader = "Forebay-Sequence"
 // ownAttributes are CloudEvents attributes that have a meaning here, or that this program writes: none is an extension of the sender's.
 var ownAttributes = strings.Fields("id source specversion type time subject datacontenttype dataschema partitionkey traceparent tracestate deliveryid " +
 	"senderid senderlogin senderkind sendertrust conversation agentchain agentdepth agenttraceid entitytitle recordedtime entityversion versionkind versionclock versionfirst payloadkind entitydeleted backfill " +
-	"secretnumber bodyhash")
+	"secretnumber bodyhash " + schemas.EncodingAttribute)
 
 // extensions returns the attributes that the sender has added.
 func extensions(h http.Header) map[string]string {

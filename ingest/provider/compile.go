@@ -55,6 +55,11 @@ func Compile(cfg Config) (*Source, error) {
 	if s.each, err = compileEach(s.eachText); err != nil {
 		return nil, err
 	}
+	if len(p.around) > 0 && s.eachText == p.each {
+		if s.around, err = scan.Compile(p.around...); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.compileRules(cfg.Event); err != nil {
 		return nil, err
 	}
@@ -115,13 +120,6 @@ func (s *Source) compileRules(e *EventConfig) error {
 	}
 	if s.delivery, err = c.deliveryID(e.DeliveryID, s.preset.delivery); err != nil {
 		return &KeyError{"event.delivery_id", err}
-	}
-	if e.ID == "" && s.preset.scope != "" {
-		scope, err := c.preset(s.preset.scope)
-		if err != nil {
-			return err
-		}
-		s.scope = &scope
 	}
 	if s.each != nil && len(s.fallback.id.refs) == 1 && s.fallback.id.refs[0].kind == refHeader {
 		return &KeyError{"event.id", fmt.Errorf("is read from header %s, which all elements of a list have: with each, take what is in the element, such as /id, or sha256:body",

@@ -2,6 +2,7 @@ package provider
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -37,6 +38,9 @@ func compileEach(each string) (sets []*scan.Set, err error) {
 	return sets, nil
 }
 
+// aroundHeader has what a preset reads around an element. No request has it.
+const aroundHeader = "Forebay-Around"
+
 // Several reports whether a delivery of the source has a list of events.
 func (s *Source) Several() bool { return s.each != nil || s.preset.unpack != nil }
 
@@ -59,8 +63,12 @@ func (s *Source) Split(r *verify.Request) ([]verify.Request, error) {
 		header = r.Header.Clone()
 		header.Set("Content-Type", element)
 	}
+	if len(s.preset.around) > 0 {
+		header = header.Clone()
+		header.Del(aroundHeader)
+	}
 	var elements []verify.Request
-	err := s.list(text, s.each, func(raw []byte) error {
+	err := s.list(text, s.each, header, func(header http.Header, raw []byte) error {
 		if len(elements) == MaxElements {
 			return unusable(TooLong, "the list has more than %d elements", MaxElements)
 		}
@@ -73,26 +81,54 @@ func (s *Source) Split(r *verify.Request) ([]verify.Request, error) {
 	return elements, nil
 }
 
-// list calls element with each element of the list in text, or of the lists in its elements.
-func (s *Source) list(text []byte, at []*scan.Set, element func(raw []byte) error) error {
+// list calls element with each element of the list in text, or of the lists in its elements, and with its headers.
+func (s *Source) list(text []byte, at []*scan.Set, header http.Header, element func(header http.Header, raw []byte) error) error {
 	values, err := at[0].Scan(text, nil)
 	if err != nil {
 		return scanReason(err)
 	}
 	if len(at) > 1 {
 		last := element
-		element = func(raw []byte) error { return s.list(raw, at[1:], last) }
+		element = func(header http.Header, raw []byte) error {
+			header, err := s.surrounded(header, raw)
+			if err != nil {
+				return err
+			}
+			return s.list(raw, at[1:], header, last)
+		}
 	}
 	switch list := values[0]; list.Kind {
 	case scan.Object:
-		return element(list.Raw())
+		return element(header, list.Raw())
 	case scan.Array:
-		return scan.Each(list.Raw(), func(_ string, v scan.Value) error { return element(slices.Clip(v.Raw())) })
+		return scan.Each(list.Raw(), func(_ string, v scan.Value) error { return element(header, slices.Clip(v.Raw())) })
 	case scan.Absent:
 		return unusable(MissingField, "no list at %s", s.eachText)
 	default:
 		return unusable(WrongType, "%s is of type %s, not a list", s.eachText, list.Kind)
 	}
+}
+
+// surrounded returns the headers of the elements of the list in outer, with what the preset reads around them.
+func (s *Source) surrounded(header http.Header, outer []byte) (http.Header, error) {
+	if s.around == nil {
+		return header, nil
+	}
+	values, err := s.around.Scan(outer, nil)
+	if err != nil {
+		return nil, scanReason(err)
+	}
+	var texts []string
+	for _, v := range values {
+		text := ""
+		if v.Kind == scan.String || v.Kind == scan.Number {
+			text = v.Text()
+		}
+		texts = append(texts, text)
+	}
+	header = header.Clone()
+	header.Set(aroundHeader, strings.Join(texts, ":"))
+	return header, nil
 }
 
 // elementType returns the content type of an element, by that of the delivery.

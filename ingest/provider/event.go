@@ -68,11 +68,14 @@ func (d *delivery) event(received time.Time, e *schemas.Event) *Unusable {
 	if e.Data == nil {
 		e.Data = []byte{}
 	}
-	if d.zipped && !d.fromForm {
-		e.Extensions = map[string]string{schemas.EncodingAttribute: "gzip"}
-	}
 	if d.src.preset.unpack != nil {
 		e.Extensions, e.DataSchema = extensions(d.req.Header), d.req.Header.Get("Ce-Dataschema")
+	}
+	if d.zipped && !d.fromForm {
+		if e.Extensions == nil {
+			e.Extensions = map[string]string{}
+		}
+		e.Extensions[schemas.EncodingAttribute] = "gzip"
 	}
 	sum := sha256.Sum256(d.withoutVolatile(m))
 	e.Hash = schemas.ShortHash(sum)
@@ -117,14 +120,14 @@ func (d *delivery) id(m *rule, sum [sha256.Size]byte) (string, *Unusable) {
 	for i, r := range m.id.refs {
 		if r.kind == refBody {
 			var room [len("sha256:") + 2*sha256.Size]byte
-			return d.scoped(string(hex.AppendEncode(append(room[:0], "sha256:"...), sum[:])))
+			return d.scoped(m, string(hex.AppendEncode(append(room[:0], "sha256:"...), sum[:])))
 		}
 		text, found, bad := d.scalar(value{refs: m.id.refs[i : i+1], text: r.text, optional: true})
 		if bad != nil {
 			return "", bad
 		}
 		if found {
-			if text, bad = d.scoped(text); bad != nil {
+			if text, bad = d.scoped(m, text); bad != nil {
 				return "", bad
 			}
 			return text, checkText("the id at ", r.text, text, MaxID)
@@ -133,12 +136,12 @@ func (d *delivery) id(m *rule, sum [sha256.Size]byte) (string, *Unusable) {
 	return "", unusable(MissingField, "no id at %s", m.id.text)
 }
 
-// scoped returns an id with what it is unique inside of, where the preset has that.
-func (d *delivery) scoped(id string) (string, *Unusable) {
-	if d.src.scope == nil {
+// scoped returns an id with what it is unique inside of, where the mapping has that.
+func (d *delivery) scoped(m *rule, id string) (string, *Unusable) {
+	if m.scope == nil {
 		return id, nil
 	}
-	scope, _, bad := d.scalar(*d.src.scope)
+	scope, _, bad := d.scalar(*m.scope)
 	return string(schemas.NewEntityKey(scope, id)), bad
 }
 

@@ -65,15 +65,15 @@ func (c *refs) pointed(pointers []string) []slot {
 }
 
 // checkFields refuses a body that is not of the type whose name an unsigned header gives. What the preset does not list can be anything,
-// but its name is one word: "issues.opened" would pass for a type of "issues".
+// but its name is one word, unless the preset lists it: "issues.opened" would pass for a type of "issues".
 func (d *delivery) checkFields(name string) *Unusable {
 	if d.src.fields == nil {
 		return nil
 	}
-	if !word(name) {
+	f := d.src.fields[name]
+	if f == nil && !word(name) {
 		return unusable(TypeMismatch, "the name of the event is not of lower-case letters, digits, _, : and /")
 	}
-	f := d.src.fields[name]
 	for of := name; f == nil; f = d.src.fields[of] {
 		cut := strings.LastIndexByte(of, '/')
 		if cut < 0 {

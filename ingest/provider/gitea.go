@@ -82,7 +82,7 @@ func forge(brand string) preset {
 			"release":               {entity: []string{repo, "release:{/release/id}"}, deleted: deleted},
 			"repository":            {entity: []string{repo}, deleted: deleted},
 			"wiki":                  {entity: []string{repo, "wiki:{/page}"}, deleted: deleted},
-			"status":                {entity: []string{repo, "commit:{/sha}"}, clocks: seconds("/updated_at?", "status")},
+			"status":                {entity: []string{repo, "commit:{/sha}"}, clocks: []clock{second("/updated_at?", "status").each("/context")}},
 			"workflow_run":          {entity: []string{repo, "workflow_run:{/workflow_run/id}"}},
 			"workflow_job":          {entity: []string{repo, "workflow_run:{/workflow_job/run_id}"}},
 		},

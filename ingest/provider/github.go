@@ -18,7 +18,8 @@ var _ = register(github())
 //
 // Checks of one commit are one entity, and each check has a clock of its own. Its status is a snapshot while it is under way; that it has
 // ended is told once (also by `created`, where an app reports a check that it has made already), and its times may not be in order (a skipped
-// job ends before it starts). An attempt of a run begins the statuses again.
+// job ends before it starts). An attempt of a run begins the statuses again. A job that waits for an approval is queued before that and behind it, so
+// what it reports before it runs has no order within one time.
 //
 // `create` and `delete` name a branch or tag by its short name, `push` by the full one: they are one entity. `sub_issues` comes to both
 // issues' repositories, and only one of them is the parent's. All that is unmapped has its repository as entity, its organization, or its
@@ -143,7 +144,7 @@ func githubChecks(repo string, by, comment sender) map[string]mapping {
 				resolution: time.Second, rank: &rank{from: "/check_run/status", order: states}}},
 			snapshots: &condition{from: "/action", is: []string{"created"}, unless: &condition{from: "/check_run/status", is: []string{"completed"}}}},
 		"check_suite": {sender: reports("/check_suite"), entity: []string{repo, "/check_suite/head_sha"}, clocks: []clock{second("/check_suite/updated_at", "check_suite").each("/check_suite/id")}},
-		"status":      {entity: []string{repo, "/sha"}, clocks: seconds("/updated_at", "status")},
+		"status":      {entity: []string{repo, "/sha"}, clocks: []clock{second("/updated_at", "status").each("/context")}},
 		"commit_comment": {sender: comment, entity: []string{repo, "/comment/commit_id"},
 			clocks: []clock{second("/comment/updated_at", "commit_comment").each("/comment/id").ends("/action", "deleted")}},
 		"merge_group": {entity: []string{repo, "/merge_group/head_sha"}},
@@ -154,7 +155,7 @@ func githubChecks(repo string, by, comment sender) map[string]mapping {
 		"workflow_job": {entity: []string{repo, "=workflow_run", "/workflow_job/run_id"},
 			clocks: []clock{{from: "/workflow_job/completed_at|/workflow_job/started_at?", kind: schemas.Timestamp, name: "workflow_job",
 				by: "/workflow_job/id", resolution: time.Second, epoch: "/workflow_job/run_attempt",
-				rank: &rank{from: "/workflow_job/status", order: states}}},
+				rank: &rank{from: "/workflow_job/status", order: []string{"in_progress", "completed"}}}}, // all before a run are 0
 			snapshots: action("queued", "waiting", "in_progress")},
 	}
 }

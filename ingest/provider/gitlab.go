@@ -11,8 +11,12 @@ var _ = register(gitlab())
 
 // gitlab: issues and merge requests have numbers of their own each, so an issue's is marked. A note (a comment) belongs to what it is
 // written on, and has a clock of its own. `update` is a delta: it is also how a label or an assignee is told, and its `changes` are in no
-// later event. With `oldrev` it tells of new commits, of which the last count. An action is in the body and in no type. A job belongs to its pipeline. A pipeline that is tried again runs with the time at which it had finished before: what it
-// reports then is not older than that end. A push and a tag_push have the ref as entity, which is gone where `after` is all zeros.
+// later event. With `oldrev` it tells of new commits, of which the last count. An action is in the body and in no type.
+// A push and a tag_push have the ref as entity, which is gone where `after` is all zeros.
+//
+// A job belongs to its pipeline, and a pipeline has the status of its jobs, so each status may come back until its end (running, waiting_for_resource,
+// running): they have no order. A pipeline that is tried again runs with the time at which it had finished before: what it reports then is not
+// older than that end.
 //
 // The token signs nothing. With a signing token say `verify: {scheme: standard_webhooks}`: the id is webhook-id then, which is signed, and
 // GitLab's Idempotency-Key otherwise. Older GitLab sends neither: the id is the body's hash then, and two equal bodies are one event.
@@ -65,8 +69,7 @@ func gitlab() preset {
 			"push":     ref,
 			"tag_push": ref,
 			"pipeline": {entity: attributes("pipeline:"),
-				clocks: []clock{stage("pipeline", "", "/object_attributes/finished_at?", ""),
-					stage("pipeline", "", "/object_attributes/created_at", "/object_attributes/status")},
+				clocks:    []clock{stage("pipeline", "", "/object_attributes/finished_at?", ""), second("/object_attributes/created_at", "pipeline")},
 				snapshots: &condition{from: "/object_attributes/status", is: under}},
 			"build": {entity: []string{project, "pipeline:{/pipeline_id}"},
 				clocks:    []clock{stage("build", "/build_id", "/build_finished_at?", ""), stage("build", "/build_id", "/build_started_at|/build_created_at", "/build_status")},

@@ -32,8 +32,9 @@ func googlePubSub() preset {
 		maxBody: 15 << 20, deadline: 10 * time.Second, deadlineNote: "the subscription's acknowledgement deadline says otherwise",
 		takes:   "102, 200, 201, 202, 204 (https://cloud.google.com/pubsub/docs/push)",
 		retries: "until it is taken, for as long as the subscription keeps messages: 7 days unless set otherwise", retryHorizon: 7 * day,
-		prefix: "com.google.pubsub.", unpack: openPubSub, scope: pubSub("subscription-name") + "?",
+		prefix: "com.google.pubsub.", unpack: openPubSub,
 		fallback: mapping{
+			scope:  pubSub("subscription-name") + "?",
 			id:     pubSub("message-id"),
 			typ:    []string{pubSub("ce-type") + "|" + pubSub("eventtype") + "|=message"},
 			entity: []string{pubSub("subscription-name") + "?", pubSub("ordering-key") + "|" + pubSub("objectid") + "|" + pubSub("message-id")},

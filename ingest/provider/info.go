@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -56,6 +57,7 @@ type Info struct {
 
 // Repeat is an event type whose body may be the same in two events.
 type Repeat struct {
+	// Event is the type without the preset's prefix, and without what stands behind it.
 	Event string `json:"event"`
 	// Do says how its sender makes them differ; empty: it cannot.
 	Do string `json:"do,omitempty"`
@@ -139,8 +141,12 @@ func (p preset) info() Info {
 	i := Info{Name: p.name, Title: p.title, Scheme: scheme, Verify: p.verify, Signed: signed, Tolerance: Seconds(tolerance),
 		MaxBody: p.maxBody, Deadline: Seconds(p.deadline), DeadlineNote: p.deadlineNote, Takes: p.takes, Retries: p.retries, RetryHorizon: Seconds(p.retryHorizon),
 		ID: p.fallback.id, DeliveryID: p.delivery, Repeats: p.repeats, TypeNames: p.namesText(), Headers: append([]string{}, p.headers...), Conversation: p.conversation(), Chain: p.chain, Types: []TypeInfo{}, Fallback: p.mappingInfo("", p.fallback)}
-	if p.scope != "" {
-		i.ID = "{" + p.scope + "}/" + i.ID
+	switch {
+	case len(p.around) > 0:
+		outer, _, _ := strings.Cut(p.each, "/*/")
+		i.ID = "{" + outer + "/*" + strings.Join(p.around, "}:{"+outer+"/*") + "}/" + i.ID
+	case p.fallback.scope != "":
+		i.ID = "{" + p.fallback.scope + "}/" + i.ID
 	}
 	for _, name := range sortedKeys(p.rules) {
 		i.Types = append(i.Types, p.mappingInfo(name, p.rules[name]))

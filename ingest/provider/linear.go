@@ -33,7 +33,7 @@ func linear() preset {
 	return preset{
 		name: "linear", title: "Linear",
 		verify: verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "Linear-Signature", TimestampPointer: "/webhookTimestamp",
-			TimestampUnit: "ms", Tolerance: 7 * time.Hour},
+			TimestampUnit: "ms", Tolerance: 8 * time.Hour},
 		maxBody: 1 << 20, deadline: 5 * time.Second,
 		takes:    "200 alone (https://linear.app/developers/webhooks)",
 		accepted: plainOK,

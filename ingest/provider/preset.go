@@ -46,13 +46,12 @@ type preset struct {
 	// each is where a delivery has its list of events, as [Config.Each]. Pointers are read inside an element, whose body it is for sha256:body,
 	// too; headers are the delivery's. What stands around the list is in no event.
 	each string
+	// around, of an each with "/*/", are pointers to what stands beside the inner list. Its elements have that in the header [aroundHeader], for a scope.
+	around []string
 	// unpack, in the place of each, makes the deliveries of events of a delivery.
 	unpack func(*verify.Request) ([]verify.Request, error)
-	// scope is what ids are unique inside of, where that is less than the source: it stands before them. Of an id that is made of the body it may
-	// be the topic: of one body under two topics there are two events. Where it is not signed, bodies are held against fields, too.
-	scope string
-	// fallback is the mapping of event types without a rule. Rules take id, type, volatile, sender and title from it if they have none. Its entity is as
-	// near as an unknown type can be held: what fails keeps back all that has the same entity.
+	// fallback is the mapping of event types without a rule. Rules take id (with its scope), type, volatile, sender and title from it if they have
+	// none. Its entity is as near as an unknown type can be held: what fails keeps back all that has the same entity.
 	fallback mapping
 	// formPayload is the field of a form body that holds the JSON text.
 	formPayload string
@@ -116,6 +115,9 @@ func plainOK(handshake) *Answer { return &Answer{Status: http.StatusOK} }
 // mapping says where id, type, entity and version of one family of event types are.
 type mapping struct {
 	id string
+	// scope is what ids are unique inside of, where that is less than the source: it stands before them. Of an id that is made of the body it may
+	// be the topic: of one body under two topics there are two events. Where it is not signed, bodies are held against fields, too.
+	scope string
 	// typ is joined with "." behind the preset's prefix.
 	typ []string
 	// entity's values are joined to the key. If it is nil, or none of its values is there, the source itself is the entity.

@@ -63,8 +63,8 @@ type Source struct {
 	set      *scan.Set   // nil when the source reads nothing of the body
 	each     []*scan.Set // where the list of events is, and those in its elements; nil: a delivery is one event
 	eachText string
-	scope    *value // what ids are unique inside of; nil: the source
-	forms    bool   // the source reads form bodies
+	around   *scan.Set // in the elements with lists; nil: nothing
+	forms    bool      // the source reads form bodies
 	own      []string
 	chain    bool
 	headers  []header

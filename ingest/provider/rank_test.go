@@ -143,7 +143,7 @@ func TestPresetRanks(t *testing.T) {
 			`"id":1,"head_sha":"ab","status":"completed","completed_at":"2019-05-15T15:20:18Z",` + at},
 		"workflow_run": {`"id":1,"run_attempt":1,"status":"queued",` + at, `"id":1,"run_attempt":1,"status":"in_progress",` + at,
 			`"id":1,"run_attempt":1,"status":"completed",` + at, `"id":1,"run_attempt":2,"status":"queued",` + later},
-		"workflow_job": {`"id":1,"run_id":1,"run_attempt":1,"status":"queued",` + at, `"id":1,"run_id":1,"run_attempt":1,"status":"waiting",` + at,
+		"workflow_job": {`"id":1,"run_id":1,"run_attempt":1,"status":"queued",` + at, `"id":1,"run_id":1,"run_attempt":1,"status":"in_progress",` + at,
 			`"id":1,"run_id":1,"run_attempt":1,"status":"completed",` + at, `"id":1,"run_id":1,"run_attempt":2,"status":"queued",` + later},
 	} {
 		before := version(event, objects[0])
@@ -153,6 +153,15 @@ func TestPresetRanks(t *testing.T) {
 				t.Errorf("%s: %+v is not after %+v", event, now, before)
 			}
 			before = now
+		}
+	}
+	// A job that waits for an approval is queued before it and behind it: neither makes the other stale, and both are before its run.
+	job := func(status string) schemas.Version {
+		return version("workflow_job", `"id":1,"run_id":1,"run_attempt":1,"status":"`+status+`",`+at)
+	}
+	for _, status := range []string{"waiting", "requested", "pending"} {
+		if job(status).Compare(job("queued")) != 0 || job("in_progress").Compare(job(status)) <= 0 {
+			t.Errorf("%s: %+v, queued: %+v, in_progress: %+v", status, job(status), job("queued"), job("in_progress"))
 		}
 	}
 	one, other := version("check_run", `"id":1,"head_sha":"ab","status":"queued",`+at), version("check_run", `"id":2,"head_sha":"ab","status":"queued",`+at)

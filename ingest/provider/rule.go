@@ -14,6 +14,7 @@ import (
 // rule is a compiled mapping.
 type rule struct {
 	id        value
+	scope     *value // what ids are unique inside of; nil: the source
 	typ       []value
 	entity    []value
 	clocks    []compiledClock
@@ -84,7 +85,7 @@ func (v *VersionConfig) takes() []*cel.Type {
 // is not read.
 func (c *refs) rule(m, fallback mapping, e *EventConfig) (*rule, error) {
 	if m.id == "" {
-		m.id = fallback.id
+		m.id, m.scope = fallback.id, fallback.scope
 	}
 	if m.typ == nil {
 		m.typ = fallback.typ
@@ -99,6 +100,13 @@ func (c *refs) rule(m, fallback mapping, e *EventConfig) (*rule, error) {
 	var err error
 	if r.id, err = c.choose(e.ID, m.id); err != nil {
 		return nil, &KeyError{"event.id", err}
+	}
+	if e.ID == "" && m.scope != "" {
+		scope, err := c.preset(m.scope)
+		if err != nil {
+			return nil, fmt.Errorf("scope %w", err)
+		}
+		r.scope = &scope
 	}
 	if r.typ, err = c.typ(e.Type, m.typ); err != nil {
 		return nil, &KeyError{"event.type", err}

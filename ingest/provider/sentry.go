@@ -9,8 +9,8 @@ import (
 
 var _ = register(sentry())
 
-// sentry: an entity is an issue; its errors, the alerts that they set off, and comments belong to it. An issue's clock is when it was last
-// seen, which a person who resolves it does not move: what has the same time is neither older nor newer. A metric alert is its own entity.
+// sentry: an entity is an issue; its errors, the alerts that they set off, comments, and what Seer finds out belong to it. An issue's clock is when
+// it was last seen, which a person who resolves it does not move: what has the same time is neither older nor newer. A metric alert is its own entity.
 //
 // The signature covers the body and nothing else: not the timestamp, not the id, not Sentry-Hook-Resource, so the body must have the
 // fields of the resource. An issue that is resolved, reopened and resolved again with no error in between has the same body twice.
@@ -39,7 +39,7 @@ func sentry() preset {
 		headers:  []string{"sentry-hook-resource", "sentry-hook-timestamp", "request-id"},
 		repeats:  []Repeat{{"issue", ""}, {"metric_alert", ""}},
 		fallback: mapping{id: "sha256:body", typ: []string{"header:Sentry-Hook-Resource", "/action"},
-			entity: []string{"/data/issue/id|/data/issue_id|installation:{/installation/uuid}?"},
+			entity: []string{"/data/issue/id|/data/issue_id|/data/group_id|installation:{/installation/uuid}?"},
 			sender: sender{id: "/actor/id", login: "/actor/name", automation: &condition{from: "/actor/type", is: []string{"application"}}},
 			title:  "/data/issue/title|/data/error/title|/data/event/title|/data/metric_alert/title|/data/metric_alert/alert_rule/name"},
 		rules: map[string]mapping{

@@ -23,6 +23,7 @@ func shopify() preset {
 	const (
 		topic = "header:X-Shopify-Topic|header:Shopify-Topic"
 		shop  = "header:X-Shopify-Shop-Domain|header:Shopify-Shop-Domain?"
+		again = "a source of its own for them, with event.id: header:X-Shopify-Webhook-Id"
 	)
 	gid := func(kind, number string) string { return "gid://shopify/" + kind + "/{" + number + "}" }
 	resource := func(name, kind, more string) mapping {
@@ -33,7 +34,8 @@ func shopify() preset {
 	level := resource("inventory_levels", "", "") // its global id is made of two numbers; inventory_levels/disconnect has these alone
 	level.entity = []string{shop, "=InventoryLevel", "/location_id?", "/inventory_item_id?"}
 	ofOrder := mapping{entity: []string{shop, gid("Order", "/order_id") + "?"}}
-	return preset{
+	ofCustomer := mapping{entity: []string{shop, "/customerId|/customer_id|/admin_graphql_api_id|/id?"}}
+	p := preset{
 		name: "shopify", title: "Shopify",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Shopify-Hmac-Sha256", Encoding: "base64"},
 		maxBody: 5 << 20, deadline: 5 * time.Second,
@@ -41,13 +43,13 @@ func shopify() preset {
 		prefix: "com.shopify.", names: []string{"/", "."},
 		selects:  []string{topic},
 		fields:   shopifyFields(),
-		scope:    topic,
 		delivery: "header:X-Shopify-Event-Id|header:Shopify-Event-Id|header:X-Shopify-Webhook-Id|header:Shopify-Webhook-Id",
-		repeats:  []Repeat{{"app/uninstalled", ""}, {"customers/data_request", ""}}, // their bodies have no time
+		repeats: []Repeat{{"app.uninstalled", ""}, {"customers.data_request", ""}, // their bodies have no time
+			{"inventory_levels.disconnect", again}, {"customer.joined_segment", again}, {"customer.left_segment", again}},
 		headers: []string{"x-shopify-topic", "x-shopify-shop-domain", "x-shopify-api-version", "x-shopify-event-id", "x-shopify-webhook-id",
 			"x-shopify-triggered-at", "x-shopify-test", "shopify-topic", "shopify-shop-domain", "shopify-api-version", "shopify-event-id",
 			"shopify-webhook-id", "shopify-triggered-at"},
-		fallback: mapping{id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}, title: "/title|/name|/email"},
+		fallback: mapping{scope: topic, id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}, title: "/title|/name|/email"},
 		rules: map[string]mapping{
 			"orders":             resource("orders", "Order", "|"+gid("Order", "/order_edit/order_id")+"|"+gid("Order", "/order_id")),
 			"fulfillments":       ofOrder,
@@ -71,7 +73,14 @@ func shopify() preset {
 			"app_subscriptions":  {entity: []string{shop, "/app_subscription/admin_graphql_api_id?"}},
 		},
 	}
+	for _, name := range shopifyDotted {
+		p.rules[name] = ofCustomer
+	}
+	return p
 }
+
+// shopifyDotted are the topics that Shopify writes with a dot.
+var shopifyDotted = []string{"customer.tags_added", "customer.tags_removed", "customer.joined_segment", "customer.left_segment"}
 
 // shopifyFields: the bodies of each kind of topics lack what sets those of the others apart. A subscription may leave out any field, so that
 // none has to be there.
@@ -91,6 +100,9 @@ func shopifyFields() map[string]fields {
 		all[name] = fields{lacks: others}
 		all[name+"/delete"] = fields{lacks: append([]string{marks[name]}, others...)}
 	}
-	all["app"] = all["shop"] // app/uninstalled has the shop
+	all["app"] = all["shop"]                                              // app/uninstalled has the shop
+	for _, name := range append([]string{"customer"}, shopifyDotted...) { // customer/tags_added would come to the same type
+		all[name] = all["orders/delete"] // which lacks every mark
+	}
 	return all
 }

@@ -113,15 +113,17 @@ func TestGitLabTraps(t *testing.T) {
 	})
 }
 
-// TestGitLabPipelines: states of one run follow each other, also within a second, and what a pipeline that is tried again reports is not
-// older than its first end, whose time it still has.
+// TestGitLabPipelines: a pipeline has the status of its jobs, so each may come back until its end, which is behind them all, also within a second;
+// what a pipeline that is tried again reports is not older than its first end, whose time it still has. A job's states follow each other.
 func TestGitLabPipelines(t *testing.T) {
 	t.Parallel()
 	pipeline := func(status, finished string) string {
 		return `{"object_kind":"pipeline","project":{"id":7},"object_attributes":{"id":31,"status":"` + status + `","created_at":"2016-08-12 15:23:28 UTC","finished_at":` + finished + `}}`
 	}
 	const first, second = `"2016-08-12 15:23:28 UTC"`, `"2016-08-12 15:30:00 UTC"`
-	order(t, "gitlab", false, pipeline("created", "null"), pipeline("pending", "null"), pipeline("running", "null"), pipeline("failed", first), pipeline("success", second))
+	order(t, "gitlab", false, pipeline("running", "null"), pipeline("failed", first), pipeline("success", second))
+	order(t, "gitlab", true, pipeline("pending", "null"), pipeline("running", "null"), pipeline("waiting_for_resource", "null"), pipeline("running", "null"),
+		pipeline("manual", "null"), pipeline("preparing", "null"))
 	order(t, "gitlab", true, pipeline("failed", first), pipeline("running", first))
 	job := func(status, started, finished string) string {
 		return `{"object_kind":"build","project_id":7,"pipeline_id":31,"build_id":5,"build_status":"` + status + `","build_created_at":"2021-02-23T02:41:37.886Z","build_started_at":` + started + `,"build_finished_at":` + finished + `}`
@@ -183,7 +185,7 @@ func TestLinearTraps(t *testing.T) {
 	})
 }
 
-// TestLinearRetries: a retry has the bytes and the timestamp of the first attempt, and comes up to six hours later.
+// TestLinearRetries: a retry has the bytes and the timestamp of the first attempt, of which the last comes 7 h and 1 min behind it.
 func TestLinearRetries(t *testing.T) {
 	t.Parallel()
 	s := compile(t, provider.Config{Preset: "linear"})
@@ -192,7 +194,7 @@ func TestLinearRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ids []string
-	for _, after := range []time.Duration{0, time.Minute, time.Hour + time.Minute, 7 * time.Hour} {
+	for _, after := range []time.Duration{0, time.Minute, time.Hour + time.Minute, 7*time.Hour + time.Minute} {
 		if err := s.Verifier.Verify(r, received.Add(after)); err != nil {
 			t.Errorf("after %s: %v", after, err)
 		}
@@ -206,7 +208,7 @@ func TestLinearRetries(t *testing.T) {
 	if len(slices.Compact(ids)) != 1 {
 		t.Errorf("retries have the ids %q", ids)
 	}
-	for _, off := range []time.Duration{7*time.Hour + time.Second, -7*time.Hour - time.Second} {
+	for _, off := range []time.Duration{8*time.Hour + time.Second, -8*time.Hour - time.Second} {
 		if err := s.Verifier.Verify(r, received.Add(off)); err == nil {
 			t.Errorf("taken %s after it was signed", off)
 		}
@@ -320,6 +322,7 @@ func TestGiteaTraps(t *testing.T) {
 			{name: "review", body: `{"action":"reviewed","pull_request":{"number":2,` + at + `},"review":{"type":"x"},` + repo + `}`, headers: event("pull_request_approved"), typ: "pull_request_approved.reviewed", entity: "1/2", version: version, clock: "review"},
 			{name: "a pull request under a review's name", body: `{"action":"opened","pull_request":{"number":2,` + at + `},"review":null,` + repo + `}`, headers: event("pull_request_approved"), refused: provider.TypeMismatch},
 			{name: "a comment under an issue's name", body: `{"action":"created","issue":{"number":2,` + at + `},"comment":{"id":6,` + at + `},` + repo + `}`, headers: event("issues"), refused: provider.TypeMismatch},
+			{name: "a status of one context", body: `{"sha":"ab","state":"success","context":"ci/build",` + at + `,` + repo + `}`, headers: event("status"), typ: "status", entity: "1/commit:ab", version: version, clock: "status:ci/build"},
 			{name: "a repository goes", body: `{"action":"deleted",` + repo + `}`, headers: event("repository"), typ: "repository.deleted", entity: "1", gone: true},
 		})
 	}
@@ -336,6 +339,8 @@ func TestSentryTraps(t *testing.T) {
 		{name: "and a comment", body: `{"action":"deleted","data":{"comment_id":1234,"issue_id":45,"timestamp":"2022-03-02T21:51:44.118160Z"}}`, headers: resource("comment"),
 			typ: "comment.deleted", entity: "45", version: "2022-03-02T21:51:44.118160000Z+00001", clock: "comment:1234"},
 		{name: "a metric's alert has an issue's number", body: `{"action":"critical","data":{"metric_alert":{"id":"45"}}}`, headers: resource("metric_alert"), typ: "metric_alert.critical", entity: "metric_alert:45"},
+		{name: "what Seer has found out, too", body: `{"action":"root_cause_completed","installation":{"uuid":"u"},"data":{"run_id":12,"group_id":45}}`, headers: resource("seer"), typ: "seer.root_cause_completed", entity: "45"},
+		{name: "what is of no issue", body: `{"action":"x","installation":{"uuid":"u"},"data":{"run_id":12}}`, headers: resource("seer"), typ: "seer.x", entity: "installation:u"},
 		{name: "an error under an issue's name", body: `{"action":"created","data":{"error":{"issue_id":45}}}`, headers: resource("issue"), refused: provider.TypeMismatch},
 	})
 }

@@ -14,6 +14,8 @@ var _ = register(whatsapp())
 // whatsapp (Meta's Cloud API): a delivery has the changes of one account or several, and each is an event: messages that came, what became of
 // messages that were sent, or another field of the account. An entity is a conversation of one of your numbers with one of theirs. What came has its
 // time as clock; each message that was sent has a clock of its own, on which read comes behind delivered, and delivered behind sent.
+// Both have ids in them, so that what is said again is one event by its hash. What is neither may be the same again (FLAGGED, UNFLAGGED, FLAGGED):
+// there the id has the account and the time, too, which stand around the change.
 //
 // The key is the app's secret. Meta asks for the URL by GET before it sends anything, with a token that you choose: enter the HMAC-SHA256 of
 // hub.verify_token with the app's secret, in hex (` + "`printf hub.verify_token | openssl dgst -sha256 -hmac \"$APP_SECRET\"`" + `), since an
@@ -29,17 +31,17 @@ func whatsapp() preset {
 		takes:    "200 alone (https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/overview)",
 		retries:  "for 7 days, at growing distances (https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks/overview)", retryHorizon: 7 * day,
 		prefix: "com.whatsapp.",
-		each:   "/entry/*/changes",
-		asks:   map[string]bool{http.MethodGet: false}, challenge: whatsappChallenge,
+		each:   "/entry/*/changes", around: []string{"/id", "/time"},
+		asks: map[string]bool{http.MethodGet: false}, challenge: whatsappChallenge,
 		says:    []string{"messages*"},
-		selects: []string{"=messages{/value/messages}|=statuses{/value/statuses}|/field"},
-		fallback: mapping{id: "sha256:body", typ: []string{"/field"}, entity: []string{number},
+		selects: []string{"=messages{/value/messages}|=statuses{/value/statuses}|field:{/field}"}, // what has neither may be called messages, too
+		fallback: mapping{scope: "header:" + aroundHeader + "?", id: "sha256:body", typ: []string{"/field"}, entity: []string{number},
 			title: "/value/contacts/0/profile/name|/value/message_template_name"},
 		rules: map[string]mapping{
-			"messages": {typ: []string{"=messages", message + "/type?"}, entity: []string{number, message + "/from|/value/contacts/0/wa_id?"},
+			"messages": {id: "sha256:body", typ: []string{"=messages", message + "/type?"}, entity: []string{number, message + "/from|/value/contacts/0/wa_id?"},
 				clocks: seconds(message+"/timestamp?", "messages"),
 				sender: sender{id: message + "/from", login: "/value/contacts/0/profile/name"}},
-			"statuses": {typ: []string{"=statuses", status + "/status?"}, entity: []string{number, status + "/recipient_id?"},
+			"statuses": {id: "sha256:body", typ: []string{"=statuses", status + "/status?"}, entity: []string{number, status + "/recipient_id?"},
 				clocks: []clock{{from: status + "/timestamp?", kind: schemas.Timestamp, name: "status", by: status + "/id", resolution: time.Second,
 					rank: &rank{from: status + "/status", order: []string{"sent", "delivered", "read", "played"}}}}},
 		},

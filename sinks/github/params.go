@@ -26,7 +26,7 @@ func Dos() []string {
 }
 
 var (
-	repoForm   = regexp.MustCompile(`^[A-Za-z0-9-]{1,100}/[A-Za-z0-9._-]{1,100}$`)
+	repoForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}/[A-Za-z0-9._-]{1,100}$`)
 	numberForm = regexp.MustCompile(`^[1-9][0-9]{0,17}$`)
 )
 

@@ -352,6 +352,20 @@ func TestTemplatesThatFail(t *testing.T) {
 	}
 }
 
+// The owner of a repository may be an Enterprise Managed User, whose login ends with the enterprise's short code.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	url := serve(t, f)
+	for _, repo := range []string{"octo-org/hello", "octo_acme/hello"} {
+		params := map[string]any{"repo": repo, "issue": 7, "labels": []any{"triage"}}
+		_, _ = must(t, url, token, github.Labels, params).Do(t.Context(), sinktest.Action(1)) // the fake has the first one alone
+		if call := f.calls[len(f.calls)-1]; call != "POST /api/v3/repos/"+repo+"/issues/7/labels" {
+			t.Errorf("%s: %s", repo, call)
+		}
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	set, err := template.NewSet(nil, nil, nil)

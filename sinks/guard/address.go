@@ -120,7 +120,7 @@ func (r rule) check(addr netip.Addr) error {
 		return refuse("address %s is refused (%s): if it is meant, write %s", plain, why, AllowLine(plain))
 	}
 	if r.plain {
-		return refuse("%s is refused in plain text: use TLS (https), or write %s", plain, AllowLine(plain))
+		return refuse("%s is refused in plain text: use TLS (https, for Postgres sslmode=require), or write %s", plain, AllowLine(plain))
 	}
 	return nil
 }

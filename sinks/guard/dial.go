@@ -85,7 +85,7 @@ func (s *side) dial(ctx context.Context, network, address string) (net.Conn, err
 	for _, addr := range addrs {
 		if err := s.rule.check(addr); err != nil {
 			if _, literal := netip.ParseAddr(host); literal != nil {
-				err = &sink.AttemptError{Class: sink.ClassForbidden, Err: &leadsTo{err}, Untouched: true}
+				err = &sink.AttemptError{Class: sink.ClassForbidden, Err: &leadsTo{err, s.rule.plain}, Untouched: true}
 			}
 			return nil, err
 		}
@@ -197,9 +197,16 @@ func (s *side) each(ctx context.Context, network, port string, addrs []netip.Add
 
 // leadsTo is the refusal of an address that a name has. Whoever may write a destination's URL is not told where inner names lead: that is for the
 // process's log.
-type leadsTo struct{ refusal error }
+type leadsTo struct {
+	refusal error
+	plain   bool // which refuses public addresses, too
+}
 
-func (*leadsTo) Error() string {
+func (e *leadsTo) Error() string {
+	if e.plain {
+		return "the name in the URL leads to an address that is refused in plain text: a public one takes TLS (https, for Postgres sslmode=require), " +
+			"any other has to be in allow_networks; the process's log says which it is"
+	}
 	return "the name in the URL leads to an address that is refused: if it is meant, allow_networks has to list it; the process's log says which it is"
 }
 

@@ -72,6 +72,14 @@ func TestRefusalShowsNoAddressBehindAName(t *testing.T) {
 			t.Errorf("%s: the log has %q", what, got)
 		}
 	}
+	_, plain := c.Dial(t.Context(), "tcp", "inner.example:5432", true)
+	const advice = "a public one takes TLS (https, for Postgres sslmode=require), any other has to be in allow_networks"
+	if plain == nil || strings.Contains(plain.Error(), "10.20") || !strings.Contains(plain.Error(), advice) {
+		t.Errorf("in plain text: %v", plain)
+	}
+	if _, err := c.Dial(t.Context(), "tcp", "8.8.8.8:5432", true); !strings.Contains(err.Error(), "sslmode=require") {
+		t.Errorf("a public address in plain text: %v", err)
+	}
 	if _, err := c.Dial(t.Context(), "tcp", "10.20.30.40:80", false); !strings.Contains(err.Error(), "10.20.30.40/32") || sink.ForLog(err) != "" {
 		t.Errorf("an address that the team wrote itself: %v", err)
 	}

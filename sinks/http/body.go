@@ -11,7 +11,7 @@ import (
 // Params declares the parameters of a destination. None has to be given.
 func Params() []template.Param {
 	return []template.Param{
-		{Name: "body", Doc: "Sent in the place of the event's body: a text as it is, anything else as JSON.", Kind: template.Value},
+		{Name: "body", Doc: "Sent in the place of the event's body: a text as it is, anything else as JSON. More than 256 KiB from one expression is refused; without body the event's own is sent, whatever its size.", Kind: template.Value},
 		{Name: "content_type", Doc: "Content type of the body; application/json or, of a text, text/plain where it is not given.", Kind: template.Text, Check: checkContentType},
 	}
 }

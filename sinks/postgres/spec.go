@@ -26,7 +26,7 @@ func Spec() spec.Type {
 // to give.
 func (c *Config) Describe() spec.Description {
 	d := spec.Description{Networks: true, Params: Params(), Concurrency: 8, Fields: []spec.Field{
-		{Name: "database", To: &c.Database, Doc: "URL of the database, postgres://user:password@host:5432/database; PG* variables and files of the process are not read for it.", Computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
+		{Name: "database", To: &c.Database, Doc: "URL of the database, postgres://user:password@host:5432/database; PG* variables and files of the process are not read for it. Only allow_networks are connected to without TLS; a public address needs ?sslmode=require, or a stricter one.", Computed: "the ledger's own, where the statement is executed in the transaction that records that it is done"},
 		{Name: "statement", To: &c.Statement, Required: true, Doc: "What is executed for each action; $1, $2, ... are params.values."},
 		{Name: "key_table", To: &c.KeyTable, Doc: "Table of the keys of actions that are done, in database; made when it is missing.", Computed: DefaultKeyTable},
 		{
@@ -54,6 +54,9 @@ func (c *Config) Check(r *spec.Report) {
 	if r.Known("database") {
 		if err := CheckURL(c.Database.Reveal()); err != nil {
 			r.Problem("database", "%v", err)
+		} else if _, plain, err := Alone(c.Database.Reveal()); err == nil && plain && len(r.AllowNetworks) == 0 {
+			r.Note("database", "may be connected to without TLS (sslmode is prefer unless it is written), and so only in allow_networks, "+
+				"which lists nothing: every action would be dead. For a public address write ?sslmode=require, for any other allow_networks")
 		}
 	}
 	if r.Known("key_table") {

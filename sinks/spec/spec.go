@@ -112,6 +112,8 @@ type Report struct {
 	AllowNetworks []netip.Prefix
 	// Problem reports what is wrong with the value of a key; "" is the destination as a whole.
 	Problem func(key, format string, args ...any)
+	// Note remarks on a value that is allowed, and of no use as it stands.
+	Note func(key, format string, args ...any)
 	// Written reports whether there is a value.
 	Written func(key string) bool
 	// Known reports whether there is a value and this process knows it: references are only followed where they are used.

@@ -1,6 +1,8 @@
 package template
 
 import (
+	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,28 +49,56 @@ var (
 // width.
 func Hides(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 
-// stripped returns a value without what hides in its texts: HTML comments, control characters but for tabs and line ends, and characters that
-// change the direction of text or have no width. Texts are cut.
+// stripped returns a value without what hides in its texts, the keys of its objects among them: HTML comments, control characters but for tabs
+// and line ends, and characters that change the direction of text or have no width. Texts are cut. Of keys that become one, each keeps its value
+// under a name: whoever causes an event can neither hide a value behind another nor end the action.
 func stripped(v any) any {
 	switch v := v.(type) {
 	case string:
-		v = strings.Map(func(r rune) rune {
-			if r != '\t' && r != '\n' && Hides(r) {
-				return -1
-			}
-			return r
-		}, strings.ReplaceAll(v, "\r\n", "\n"))
-		return Shorten(comments.ReplaceAllString(v, ""), maxFenced)
+		return strippedText(v)
 	case []any:
 		for i := range v {
 			v[i] = stripped(v[i])
 		}
 	case map[string]any:
-		for name := range v {
-			v[name] = stripped(v[name])
-		}
+		return strippedKeys(v)
 	}
 	return v
+}
+
+func strippedText(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if r != '\t' && r != '\n' && Hides(r) {
+			return -1
+		}
+		return r
+	}, strings.ReplaceAll(text, "\r\n", "\n"))
+	return Shorten(comments.ReplaceAllString(text, ""), maxFenced)
+}
+
+// strippedKeys returns an object with stripped keys and values. A key that stays as it is keeps its name; another one that becomes the
+// same has a number behind it: "key (2)".
+func strippedKeys(object map[string]any) map[string]any {
+	clean := make(map[string]any, len(object))
+	changed := map[string]string{}
+	for key, v := range object {
+		if own := strippedText(key); own != key {
+			changed[key] = own
+			continue
+		}
+		clean[key] = stripped(v)
+	}
+	numbers := map[string]int{} // the last one of each name: a great many keys may become one
+	for _, key := range slices.Sorted(maps.Keys(changed)) {
+		own := changed[key]
+		name := own
+		for _, taken := clean[name]; taken; _, taken = clean[name] {
+			numbers[own]++
+			name = fmt.Sprintf("%s (%d)", own, numbers[own]+1)
+		}
+		clean[name] = stripped(object[key])
+	}
+	return clean
 }
 
 // fenced returns an event's text between marks that it cannot end by itself. The action's id is in them.

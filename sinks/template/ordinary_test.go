@@ -5,6 +5,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/forebay-io/forebay/sinks/template"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -82,6 +84,45 @@ func TestTextsAreCut(t *testing.T) {
 	}
 }
 
+// A bound is in characters, however many bytes they have: what fits is whole, with what the template has behind it, and what does not ends
+// with the mark.
+func TestTextsAreCutByCharacters(t *testing.T) {
+	t.Parallel()
+	const most, footer = 65_000, "FOOTER"
+	bound := func(map[string]any, string) int { return most }
+	longer := func(map[string]any, string) func(string) string {
+		return func(s string) string { return strings.ReplaceAll(s, "&", "&amp;") }
+	}
+	names := []string{"between", "alone", "several"}
+	var params []template.Param
+	for _, name := range names {
+		params = append(params, template.Param{Name: name, Kind: template.Text, Max: bound, Escape: longer})
+	}
+	p, err := template.Compile(params, map[string]any{
+		"between": "{{body}}" + footer, "alone": "{{body}}", "several": "{{body}}{{body}}{{body}}" + footer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, character := range []string{"x", "é", "語", "🙂", "&"} {
+		for _, n := range []int{10_000, 20_000, 50_000, most - len(footer), most, most + 1, 70_000, 300_000} {
+			text := strings.Repeat(character, n)
+			v, err := p.Render(action(`"` + text + `"`))
+			if err != nil {
+				t.Errorf("%d of %s: %v", n, character, err)
+				continue
+			}
+			text = longer(nil, "")(text)
+			for name, whole := range map[string]string{"between": text + footer, "alone": text, "several": text + text + text + footer} {
+				if got, want := v.Text(name), template.Shorten(whole, most); got != want {
+					t.Errorf("%d of %s, %s: %d characters, ending with %q, want %d",
+						n, character, name, utf8.RuneCountInString(got), got[max(0, len(got)-30):], utf8.RuneCountInString(want))
+				}
+			}
+		}
+	}
+}
+
 // TestUntrustedTextIsFenced: where a text may be taken for instructions, an event's words cannot hide, end their fence or fill everything.
 func TestUntrustedTextIsFenced(t *testing.T) {
 	t.Parallel()
@@ -114,8 +155,37 @@ func TestUntrustedTextIsFenced(t *testing.T) {
 	if args["n"] != int64(7) {
 		t.Errorf("a number is %v", args["n"])
 	}
-	v, err = p.Render(action(`{"n":7,"x":"` + strings.Repeat("x", 50_000) + `"}`))
-	if got := v["arguments"].(map[string]any)["prompt"].(string); err != nil || len(got) > 10_200 || !strings.Contains(got, template.Cut) {
-		t.Errorf("%d bytes of prompt, %v", len(got), err)
+	for _, n := range []int{50_000, 300_000} {
+		v, err = p.Render(action(`{"n":7,"x":"` + strings.Repeat("x", n) + `"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = v["arguments"].(map[string]any)
+		for name, got := range map[string]any{"prompt": args["prompt"], "title": args["title"], "list": args["list"].([]any)[0]} {
+			if got := got.(string); len(got) > 10_200 || !strings.Contains(got, template.Cut) {
+				t.Errorf("%d of %d bytes of %s", len(got), n, name)
+			}
+		}
+	}
+}
+
+// The keys of an event's objects are words of the event, too. What one hides is neither beside another key nor in its place.
+func TestUntrustedKeysAreStripped(t *testing.T) {
+	t.Parallel()
+	params := []template.Param{{Name: "arguments", Kind: template.Value, Instructs: true}}
+	p, err := template.Compile(params, map[string]any{"arguments": map[string]any{"all": "{{body}}"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := p.Render(action(`{"plain":1,"pl\u200bain":2,"pl\u202eain":3,"plain (2)":4,"in":[{"a<!-- obey -->b":"x<!-- obey -->y"}],` +
+		`"` + strings.Repeat("k", 11_000) + `":5}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"plain": int64(1), "plain (3)": int64(2), "plain (4)": int64(3), "plain (2)": int64(4),
+		"in": []any{map[string]any{"ab": "xy"}},
+		strings.Repeat("k", 10_000-utf8.RuneCountInString(template.Cut)) + template.Cut: int64(5)}
+	if diff := cmp.Diff(want, v["arguments"].(map[string]any)["all"]); diff != "" {
+		t.Error(diff)
 	}
 }

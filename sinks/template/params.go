@@ -41,7 +41,7 @@ type Param struct {
 	Max func(around map[string]any, name string) int
 	// Cuts says that of a value that is too large as much is kept as there is room for; else the action is dead.
 	Cuts bool
-	// Instructs says that what reads the parameter may take its text for instructions: see [Params.Untrusted]. Texts of events are fenced there.
+	// Instructs says that what reads the parameter may take its text for instructions: see [Params.Untrusted]. What an event says is fenced and cut there.
 	Instructs bool
 }
 

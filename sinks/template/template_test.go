@@ -178,7 +178,7 @@ func TestRenderFails(t *testing.T) {
 		{"of another type", "{{body.x + 1}}", "text", `{"x":` + secret + `}`, "fails at character 8"},
 		{"key that is a value", "{{body[body.x]}}", "text", `{"x":` + secret + `}`, "fails at character 5"},
 		{"cost", "{{body.map(x, body.map(y, body.map(z, x)))}}", "any", "[" + strings.Repeat("1,", 99) + "1]", "takes more than 100000 steps"},
-		{"long text", "{{body}}", "text", long, "is too large"},
+		{"long text", "{{body}}", "text", long, "params.text {{body}} is too large: an expression gives at most 262144 bytes, nested at most 128 deep"},
 		{"long text in a text", "{{body}}{{body}}{{body}}{{body}}", "text", long[:80_000] + `"`, "params.text is longer than 262144 bytes"},
 		{"much in all", []any{"{{body}}", "{{body}}", "{{body}}", "{{body}}", "{{body}}"}, "any", `"` + strings.Repeat("x", 250_000) + `"`, "params.any [4] is too large: all parameters together"},
 		{"deep inside", map[string]any{"a": []any{map[string]any{"b": "{{body.nope}}"}}}, "any", `{}`, "params.any .a [0] .b {{body.nope}} fails"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -102,6 +103,7 @@ func (t *text) value(in *input) (any, error) {
 		return t.escaped(v, t.escape, t.most), err
 	}
 	var b strings.Builder
+	length := 0 // in characters
 	for _, p := range t.parts {
 		piece := p.literal
 		if p.xs != nil {
@@ -112,30 +114,31 @@ func (t *text) value(in *input) (any, error) {
 			if piece, err = written(v); err != nil {
 				return nil, fmt.Errorf("{{%s}} %w", p.source, err)
 			}
-			piece, _ = t.escaped(piece, t.escape, 0).(string)
+			piece, _ = t.escaped(piece, t.escape, t.most).(string)
 			if _, words := v.(string); words && t.fences && p.untrusted() {
 				piece = fenced(piece, string(in.a.ID))
 			}
-		}
-		if t.most > 0 && b.Len() > maxText/2 {
-			break // and cut below
 		}
 		if room := maxText - b.Len(); t.cuts && len(piece) > room {
 			b.WriteString(strings.ToValidUTF8(piece[:room], "") + Cut)
 			break
 		}
-		if b.Len()+len(piece) > maxText {
+		if t.most == 0 && b.Len()+len(piece) > maxText {
 			return nil, fmt.Errorf("is longer than %d bytes", maxText)
 		}
 		b.WriteString(piece)
+		if length += utf8.RuneCountInString(piece); t.most > 0 && length > t.most {
+			break // and cut below
+		}
 	}
 	return Shorten(b.String(), t.most), nil
 }
 
 // valueOf returns what a part's expression gives: its texts made harmless where they may be taken for instructions.
 func (t *text) valueOf(p part, in *input) (any, error) {
-	v, err := p.value(in, t.most, t.cuts)
-	if t.fences && p.untrusted() {
+	fences := t.fences && p.untrusted()
+	v, err := p.value(in, t.most, t.cuts || fences)
+	if fences {
 		v = stripped(v)
 	}
 	return v, err
@@ -172,8 +175,8 @@ func (p part) value(in *input, most int, cuts bool) (any, error) {
 		v, err := x.Eval(in)
 		var native any
 		if err == nil {
-			if s, ok := v.(types.String); ok && most > 0 && len(s) > maxText/2 {
-				v = types.String(strings.ToValidUTF8(string(s[:maxText/2]), ""))
+			if s, ok := v.(types.String); ok && most > 0 && len(s) > (most+1)*utf8.UTFMax { // a character more than is kept
+				v = types.String(strings.ToValidUTF8(string(s[:(most+1)*utf8.UTFMax]), ""))
 			}
 			room := maxText
 			if cuts {
@@ -192,6 +195,8 @@ func (p part) value(in *input, most int, cuts bool) (any, error) {
 		case none && i < len(p.xs)-1:
 		case none && err != nil && in.Bad() != nil && x.Reads("body"):
 			return nil, in.Bad()
+		case errors.Is(err, expression.ErrTooLarge):
+			return nil, fmt.Errorf("{{%s}} %w: an expression gives at most %d bytes, nested at most %d deep", p.source, err, maxText, scan.MaxDepth)
 		case err != nil:
 			return nil, fmt.Errorf("{{%s}} %w", p.source, err)
 		default:

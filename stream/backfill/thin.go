@@ -2,6 +2,7 @@ package backfill
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -73,9 +74,11 @@ type bodyError struct{ err error }
 func (e bodyError) Error() string { return "fetch the body: " + e.err.Error() }
 func (e bodyError) Unwrap() error { return e.err }
 
-// withBody returns a copy of e with the document as body, and without dataschema, which is about e's own body.
+// withBody returns a copy of e with the document as body, and without dataschema and the encoding, which are about e's own body.
 func (d *document) withBody(e *schemas.Event) *schemas.Event {
 	full := *e
 	full.Data, full.DataContentType, full.DataSchema = d.body, d.ctype, ""
+	full.Extensions = maps.Clone(e.Extensions)
+	delete(full.Extensions, schemas.EncodingAttribute)
 	return &full
 }

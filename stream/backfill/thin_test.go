@@ -55,6 +55,26 @@ func TestThinReplacesTheBody(t *testing.T) {
 	})
 }
 
+// A document is no longer compressed as the delivery was, whose other extensions stay. The event itself keeps its own.
+func TestThinOfACompressedDelivery(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T) {
+		x := thin(t, &api{do: says(200, "<order/>", "Content-Type", "application/xml")}, nil)
+		e := thinEvent("e 1")
+		e.Extensions = map[string]string{schemas.EncodingAttribute: "gzip", "tenant": "x"}
+		full, _, err := x.Enrich(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := full.Text(1 << 10); err != nil || string(text) != "<order/>" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if len(full.Extensions) != 1 || full.Extensions["tenant"] != "x" || e.Extensions[schemas.EncodingAttribute] != "gzip" {
+			t.Errorf("extensions: %v, the event's own %v", full.Extensions, e.Extensions)
+		}
+	})
+}
+
 // The actions and retries of an event ask once; another event asks again, and so does this one a minute later.
 func TestThinAsksOnceAMinute(t *testing.T) {
 	t.Parallel()

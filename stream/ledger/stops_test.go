@@ -92,6 +92,31 @@ func TestRecreatedTopicIsAdoptedWhenAccepted(t *testing.T) {
 	}
 }
 
+// A stop that the new topic's log gives, behind that which was accepted, takes its place and its acceptance along: the topic stays taken up,
+// so that one stop leads to the next and not back.
+func TestRecreatedTopicIsAdoptedBehindAnotherStop(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.apply(f.claim(0), seq(0, "e", 1))
+	id := TopicID{2}
+	f.reportRecreated(id)
+	below := belowStart(0, 0, 3)
+	below.Partition.TopicID = id
+	f.report(below, 0)
+	asked := false
+	_, err := f.n.Claim(t.Context(), ClaimRequest{Partition: below.Partition, Partitions: 8, Confirm: func(context.Context, *Position) (Start, error) {
+		asked = true
+		return Start{}, errors.New("stopped below the log's start")
+	}})
+	if !asked {
+		t.Errorf("the first stop is back: %v", err)
+	}
+	f.accept(StopFilter{Partition: new(int32(0))})
+	if c, err := f.claimNew(0, id, 8); err != nil || c.Next.Offset != 0 {
+		t.Errorf("accepted: %+v, %v", c, err)
+	}
+}
+
 // What dedupe remembers begins with the oldest window that lives, once one before it was dropped.
 func TestRemembersSinceTheOldestWindow(t *testing.T) {
 	t.Parallel()

@@ -56,8 +56,9 @@ type Rules struct {
 	Sends func(a sink.Action) (digest [32]byte, text string)
 }
 
-// askEvery is how often an action that waits looks for an answer of which nobody has told it.
-const askEvery = time.Minute
+// askEvery and askSeldom are how often an action that waits looks for an answer of which nobody has told it, the longer it waits the less
+// often: a thin event's body is fetched for each look.
+const askEvery, askSeldom = time.Minute, 5 * time.Minute
 
 // Before implements [Guard].
 func (r *Rules) Before(ctx context.Context, a sink.Action) (Verdict, error) {
@@ -133,8 +134,9 @@ func (r *Rules) ask(ctx context.Context, a sink.Action, how Ask, why string) (Ve
 	case ledger.ApprovalVoid:
 		denied.Text = fmt.Sprintf("approval %d is void: %s", said.ID, said.Reason)
 	default:
+		again := min(max(askEvery, time.Since(said.AskedAt)/4), askSeldom)
 		return Verdict{
-			Status: ledger.WaitingApproval, Reason: Approval, Again: min(askEvery, max(0, time.Until(said.ExpiresAt))+time.Second),
+			Status: ledger.WaitingApproval, Reason: Approval, Again: min(again, max(0, time.Until(said.ExpiresAt))+time.Second),
 			Text: fmt.Sprintf("approval %d, asked for by %s", said.ID, why),
 		}, nil
 	}

@@ -54,6 +54,29 @@ func TestPayloadOfOthersIsNeverSent(t *testing.T) {
 	streamtest.IsLost(t, err, "the record there is no event")
 }
 
+// A chunk that was kept says what the log had then: it may have been cut since, and have grown over the same offsets.
+func TestPayloadOfALogThatWasCut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.Produce(0, 0, 1, 2)
+	l := r.payloads()
+	if _, err := l.Load(r.Ctx(), r.Pointer(0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range l.queues { // as it was before the cut
+		q.kept.records[1] = record.Encode(testTopic, event(7))
+		q.kept.records[1].Offset = 1
+	}
+	if e, err := l.Load(r.Ctx(), r.Pointer(7, 1)); err != nil || e.ID != "e7" {
+		t.Errorf("what the cut took, while it is still known: %v, %v", e, err)
+	}
+	if e, err := l.Load(r.Ctx(), r.Pointer(1, 1)); err != nil || e.ID != "e1" {
+		t.Errorf("what is there now: %v, %v", e, err)
+	}
+	_, err := l.Load(r.Ctx(), r.Pointer(7, 1))
+	streamtest.IsLost(t, err, "another event is there: e1")
+}
+
 func TestPayloadGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)

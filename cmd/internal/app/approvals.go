@@ -57,7 +57,7 @@ func (s *approvalsAPI) Approval(ctx context.Context, id int64) (*api.ApprovalIte
 	return new(approvalItem(&found)), nil
 }
 
-// AnswerApproval implements [api.Approvals]. The action's owner is told to look; where nobody can be told, it looks within a minute.
+// AnswerApproval implements [api.Approvals]. The action's owner is told to look; where nobody can be told, it looks within five minutes.
 func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve bool, r api.ApprovalRequest) (*api.ApprovalItem, error) {
 	l, err := s.ledger()
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve boo
 	}
 	if !r.DryRun && said.State != ledger.ApprovalWaiting {
 		if _, err := b.AskAction(ctx, said.ActionID, ledger.AskGuards, ledger.CommandDetail{}, w.By, w.Reason); err != nil {
-			s.a.log.Info("the owner of an action that was answered looks for that within a minute", "approval", id, "action_id", string(said.ActionID), "error", err)
+			s.a.log.Info("the owner of an action that was answered looks for that within five minutes", "approval", id, "action_id", string(said.ActionID), "error", err)
 		}
 	}
 	return new(approvalItem(&said)), nil

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"os"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"golang.org/x/time/rate"
 
 	"github.com/forebay-io/forebay/cmd/internal/build"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -43,11 +45,19 @@ func newTelemetry(a *App) (telemetry, error) {
 	if err != nil {
 		return telemetry{}, schemas.Errorf(schemas.Invalid, "telemetry", "%w", err)
 	}
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		a.log.Warn("spans not sent; is the collector of telemetry.endpoint there?", "error", err)
-	}))
+	otel.SetErrorHandler(a.spansNotSent())
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about), sdktrace.WithSampler(sdktrace.AlwaysSample()))
 	return telemetry{trace.NewTracer(provider.Tracer("github.com/forebay-io/forebay"), file.SampleOf()), provider}, nil
+}
+
+// spansNotSent logs why, once a minute at most: a collector that is away or refuses does so for each batch, and its answer may be a page.
+func (a *App) spansNotSent() otel.ErrorHandlerFunc {
+	seldom := rate.Sometimes{Interval: time.Minute}
+	return func(err error) {
+		seldom.Do(func() {
+			a.log.Warn("spans not sent; is the collector of telemetry.endpoint there?", "error", fmt.Sprintf("%.300s", err.Error()))
+		})
+	}
 }
 
 // exporterOptions says where spans go, as the file has it; the variables say the rest.

@@ -1,10 +1,13 @@
 package app
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -12,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
@@ -235,4 +239,24 @@ func TestStepsOfAResultAreInItsTrace(t *testing.T) {
 	if !rig.Until(10*time.Second, func() bool { return c.tree(id) == want }) {
 		t.Errorf("the trace is\n%s\nwant\n%s", c.tree(id), want)
 	}
+}
+
+// A collector that is away is said once a minute, and not with each batch, nor with all of the page that it answers.
+func TestSpansNotSent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		handle := (&App{log: slog.New(slog.NewJSONHandler(&out, nil))}).spansNotSent()
+		for range 20 {
+			handle(errors.New("401: " + strings.Repeat("<p>", 4000)))
+		}
+		if n := strings.Count(out.String(), "\n"); n != 1 || out.Len() > 1000 || !strings.Contains(out.String(), "401") {
+			t.Errorf("%d lines, %d bytes", n, out.Len())
+		}
+		time.Sleep(time.Minute)
+		handle(errors.New("404"))
+		if n := strings.Count(out.String(), "\n"); n != 2 {
+			t.Errorf("%d lines a minute later", n)
+		}
+	})
 }

@@ -94,7 +94,7 @@ func printYAML(w io.Writer, v any) error {
 		return err
 	}
 	var node yaml.Node
-	if err := yaml.Unmarshal(data, &node); err != nil {
+	if err := yaml.Unmarshal(escaped(data), &node); err != nil {
 		return err
 	}
 	toBlockStyle(&node)
@@ -106,6 +106,19 @@ func printYAML(w io.Writer, v any) error {
 	}
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// escaped writes the characters that JSON takes as they are, and YAML refuses or changes, as \uNNNN: they stand in JSON's texts alone.
+func escaped(data []byte) []byte {
+	var b bytes.Buffer
+	for _, r := range string(data) {
+		if 0x7f <= r && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.Bytes()
 }
 
 // toBlockStyle drops the flow style and the quotes that a node and all below it have from JSON, so that they are written in YAML's block

@@ -48,7 +48,7 @@ func (b *border) variable(name string) error {
 	if found < 0 || !envForm.MatchString(name) {
 		return b.refused("env", "${env:"+name+"}", b.allowed.Env, strings.NewReplacer("{TEAM}", upper(b.team)), "TEAM_{TEAM}_*")
 	}
-	if b.allowed.Env[found] == name {
+	if slices.Contains(b.allowed.Env, name) { // behind a pattern, too
 		return nil
 	}
 	if slices.Contains(b.mains, name) || processVariables.MatchString(name) {

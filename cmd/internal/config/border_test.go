@@ -124,6 +124,8 @@ func TestReferencesOfTeamFiles(t *testing.T) {
 		"an escape of an escape":        {usualReferences, "a", "$$${env:LEDGER}", "$${env:LEDGER}"},
 		"the main file's own":           {`{env: ["{TEAM}_*", "*"]}`, "a", "${env:LEDGER}", "${env:LEDGER} is the process's own, and for no team: use another name, such as TEAM_A_TOKEN"},
 		"the process's, by its team":    {`{env: ["{TEAM}_*"]}`, "aws", "${env:AWS_SECRET_ACCESS_KEY}", "is the process's own"},
+		"the process's, by its name":    {`{env: ["{TEAM}_*", AWS_TOKEN]}`, "aws", "${env:AWS_TOKEN}", "of aws"},
+		"a longer team's, by its name":  {`{env: ["{TEAM}_*", A_B_TOKEN]}`, "a", "${env:A_B_TOKEN}", "of a-b"},
 		"what libpq reads":              {`{env: ["PG*"]}`, "a", "${env:PGPASSWORD}", "is the process's own"},
 		"for every team":                {`{env: ["ALL_*"], files: ["DIR/secrets/all"]}`, "a", "${env:ALL_TOKEN}", "of all"},
 		"one file for every team":       {`{env: ["ALL_*"], files: ["DIR/secrets/all"]}`, "a", "${file:DIR/secrets/all}", "file of all"},
@@ -135,7 +137,7 @@ func TestReferencesOfTeamFiles(t *testing.T) {
 			t.Parallel()
 			v := newVillage(t, tt.references)
 			maps.Copy(v.env, map[string]string{"A_TOKEN": "of a", "A_B_TOKEN": "of a-b", "B_TOKEN": "of b", "A_MAIN_TOKEN": "of a-main", "a_token": "small",
-				"A": "bare", "A_ x": "odd", "ALL_TOKEN": "of all", "X_B_KEY": "of b", "X_A_B_KEY": "of a-b", "X_A_B_Z": "whose"})
+				"A": "bare", "A_ x": "odd", "ALL_TOKEN": "of all", "X_B_KEY": "of b", "X_A_B_KEY": "of a-b", "X_A_B_Z": "whose", "AWS_TOKEN": "of aws"})
 			for file, text := range map[string]string{"a/key": "file of a", "b/key": "file of b", "all": "file of all", "a/..data/real": "file of a", "a/deep/key": "deep",
 				"a/nested": "${env:LEDGER}"} {
 				v.write("secrets/"+file, text+"\n")

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,6 +207,32 @@ func TestKeysOutliveDeadLetters(t *testing.T) {
 	_, problems := load(text, designEnv, designFiles, Options{})
 	if want := "key_retention 90d of destination coder is too short: an action can be retried and replayed for 91d "; len(problems) != 1 || !strings.Contains(problems.Error(), want) {
 		t.Errorf("no %q in\n%v", want, problems)
+	}
+}
+
+// Without TLS a database is only reached in networks that are listed. Where none is, that is a note and no problem: a file that has loaded so far,
+// with a destination that nothing uses, must not keep the process from starting.
+func TestDatabaseWithoutTLSIsNoted(t *testing.T) {
+	t.Parallel()
+	for query, want := range map[string]bool{
+		"": true, "?sslmode=prefer": true, "?sslmode=disable": true, "?sslmode=allow": true, "?sslmode=require": false, "?sslmode=verify-full": false,
+		"\nallow_networks: [10.0.0.0/8]": false, "?sslmode=disable\nallow_networks: [10.0.0.0/8]": false,
+	} {
+		for _, host := range []string{"db.example.com:5432", "postgres", "localhost", "93.184.215.14"} {
+			text := withDestination(t, "", "type: postgres\nstatement: SELECT 1\ndatabase: postgres://u:canary@"+host+"/app"+query)
+			c, problems := load(text, designEnv, designFiles, Options{})
+			if len(problems) > 0 {
+				t.Errorf("%s%s: %v", host, query, problems)
+				continue
+			}
+			noted := slices.ContainsFunc(c.Notes(), func(n Problem) bool {
+				return n.Path == "teams.acme.destinations.coder.database" && strings.Contains(n.Message, "write ?sslmode=require") &&
+					!strings.Contains(n.Message, "canary")
+			})
+			if noted != want {
+				t.Errorf("%s%s: noted %t: %v", host, query, noted, c.Notes())
+			}
+		}
 	}
 }
 

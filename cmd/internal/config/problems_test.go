@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -296,6 +297,18 @@ func TestRepeatsAreNoted(t *testing.T) {
 		}
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%s: noted %q, want %q", types, got, want)
+		}
+	}
+	for preset, typ := range map[string]string{"bitbucket-cloud": "com.bitbucket.repo.push", "shopify": "com.shopify.inventory_levels.disconnect"} {
+		text := strings.Replace(design, `["com.github.issues.*", "com.github.pull_request.*"]`, `["`+typ+`"]`, 1)
+		c, problems := load(strings.Replace(text, "preset: github", "preset: "+preset, 1), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if !slices.ContainsFunc(c.Notes(), func(n Problem) bool {
+			return strings.Contains(n.String(), "types[0]: two ") && strings.Contains(n.Message, "a source of its own")
+		}) {
+			t.Errorf("%s: noted %v", typ, c.Notes())
 		}
 	}
 }

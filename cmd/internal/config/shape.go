@@ -51,7 +51,8 @@ const (
 	secretHeaders = "their values are never shown."
 	tokenBucket   = "A token bucket: limit tokens per time."
 	longestStep   = "five sixths of within, or less where all attempts would not fit into it"
-	templates     = "texts may have CEL over body, event and action in double braces: \"Issue {{body.issue.number}}\"."
+	templates     = "texts may have CEL over body, event and action in double braces: \"Issue {{body.issue.number}}\". " +
+		"What an expression gives, and a text, has at most 256 KiB."
 )
 
 // shapes declares every mapping of the file by the type it is decoded into.

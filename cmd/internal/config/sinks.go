@@ -124,6 +124,7 @@ func (ck *checker) report(d NamedDestination) *spec.Report {
 			Publish:    publish,
 		},
 		Problem: func(key, format string, args ...any) { ck.problem(at(key), format, args...) },
+		Note:    func(key, format string, args ...any) { ck.note(at(key), format, args...) },
 		Written: func(key string) bool { return ck.written(at(key)) },
 		Known:   func(key string) bool { return ck.written(at(key)) && !ck.unresolved(at(key)) },
 	}

@@ -51,6 +51,20 @@ func TestForgiven(t *testing.T) {
 		{"the retention was over, and its payload was to be copied", func(w *world) {
 			w.removed, w.trace.lines = []removedRecord{of(retained)}, []string{dead}
 		}, false},
+		{"deleted, and the topic was created again behind that, which is said", func(w *world) {
+			w.removed = []removedRecord{of(cutOff)}
+			w.reports = []*owner.StopError{stop(owner.StopRecreated, 4, 0)}
+			w.reports[0].Stop.Partition.TopicID = ledger.TopicID{2}
+		}, true},
+		{"deleted in the topic that was created again", func(w *world) {
+			w.removed, w.reports = []removedRecord{of(cutOff)}, []*owner.StopError{stop(owner.StopRecreated, 4, 0)}
+		}, false},
+		{"in another partition than its entity's, and the topic has grown", func(w *world) {
+			w.grown[record.topic], w.trace.misplaced[id], w.trace.decided[id] = true, record.topic, true
+		}, true},
+		{"in another partition than its entity's, and nothing has moved it", func(w *world) {
+			w.trace.misplaced[id], w.trace.decided[id] = record.topic, true
+		}, false},
 		{"cut off unread, and the cut is reported", func(w *world) {
 			w.removed, w.reports = []removedRecord{of(unclean)}, []*owner.StopError{stop(owner.StopTruncated, 4, 6)}
 		}, true},
@@ -77,7 +91,7 @@ func TestForgiven(t *testing.T) {
 			w.grown[record.topic], w.reports = true, []*owner.StopError{stop(owner.StopPartitions, 2, 3)}
 		}, true},
 	} {
-		w := &world{trace: &trace{decided: map[string]bool{}}, inLogs: map[string]bool{}, grown: map[string]bool{}, lives: map[string][][16]byte{},
+		w := &world{trace: &trace{decided: map[string]bool{}, misplaced: map[string]string{}}, inLogs: map[string]bool{}, grown: map[string]bool{}, lives: map[string][][16]byte{},
 			sender: &sender{delivered: map[string]*delivered{id: {event: &event{id: id, source: arrival}}}}}
 		test.set(w)
 		if got := w.forgiven()[id]; got != test.want {

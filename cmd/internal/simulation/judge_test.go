@@ -247,9 +247,9 @@ func (c *trial) missingBefore(l *entityTrial, s *eventState) (out []*eventState)
 }
 
 // mayBeUnknown reports whether event k may be unknown to the version line of s although it was accepted: its record was removed, and that
-// was reported, or the line has begun again.
+// was reported, or the line has begun again, or k is in the topic as it was created again, which stands still until that is accepted.
 func (c *trial) mayBeUnknown(k, s *eventState) bool {
-	return c.excused[k.id] != "" && k.done.IsZero() || c.topicRecreated(k.first(), s.lastHeard())
+	return c.excused[k.id] != "" && k.done.IsZero() || c.topicRecreated(k.first(), s.lastHeard()) || c.topicRecreated(s.first(), k.lastHeard())
 }
 
 func (l *entityTrial) byNumber(number int) *eventState {

@@ -86,12 +86,17 @@ func howMany() int {
 func simulate(t *testing.T, seed uint64, level slog.Level) {
 	synctest.Test(t, func(t *testing.T) {
 		p := draw(seed)
-		tr := &trace{start: time.Now(), level: level, decided: map[string]bool{}}
+		tr := &trace{start: time.Now(), level: level, decided: map[string]bool{}, misplaced: map[string]string{}}
 		w := build(t, p, tr)
 		w.run()
 		w.end()
 		for _, text := range tr.faults {
 			t.Errorf("reports a fault of its own: %s", text)
+		}
+		for id, topic := range tr.misplaced {
+			if !w.grown[topic] {
+				t.Errorf("reports a fault of its own: %s is misplaced in %s, which has not grown", id, topic)
+			}
 		}
 		for _, f := range judge(w.history()) {
 			t.Errorf("%s: %s", f.rule, f.text)

@@ -40,20 +40,20 @@ const patience = 60 * time.Second // how long an operator's question may take
 func (b *broker) reading(ctx context.Context, topic string, each func(*kgo.Record)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	starts, err := b.adm.ListStartOffsets(ctx, topic)
+	starts, err := offsets(ctx, b.adm.ListStartOffsets, topic)
 	if err != nil {
 		return err
 	}
-	ends, err := b.adm.ListEndOffsets(ctx, topic)
+	ends, err := offsets(ctx, b.adm.ListEndOffsets, topic)
 	if err != nil {
 		return err
 	}
 	from, left := map[int32]kgo.Offset{}, map[int32]int64{}
-	starts.Each(func(o kadm.ListedOffset) {
-		if end, ok := ends.Lookup(topic, o.Partition); ok && end.Offset > o.Offset {
-			from[o.Partition], left[o.Partition] = kgo.NewOffset().At(o.Offset), end.Offset
+	for partition, start := range starts {
+		if end, ok := ends[partition]; ok && end > start {
+			from[partition], left[partition] = kgo.NewOffset().At(start), end
 		}
-	})
+	}
 	if len(left) == 0 {
 		return nil
 	}
@@ -103,7 +103,9 @@ func (w *world) deleteBelow(ctx context.Context, topic, kind string, upto map[in
 	if failed == nil {
 		failed = done.Error()
 	}
-	starts, err := w.broker.starts(ctx, topic)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	starts, err := offsets(ctx, w.broker.adm.ListStartOffsets, topic)
 	for _, g := range going {
 		if g.offset < starts[g.partition] {
 			w.note(g)
@@ -112,12 +114,10 @@ func (w *world) deleteBelow(ctx context.Context, topic, kind string, upto map[in
 	return errors.Join(failed, err)
 }
 
-// starts are where a topic's logs start. It asks until it is told.
-func (b *broker) starts(ctx context.Context, topic string) (map[int32]int64, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
-	defer cancel()
+// offsets asks for an offset of each of a topic's partitions until it is told: a topic that was just created has no leaders for a moment.
+func offsets(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error), topic string) (map[int32]int64, error) {
 	for {
-		listed, err := b.adm.ListStartOffsets(ctx, topic)
+		listed, err := list(ctx, topic)
 		if err == nil {
 			err = listed.Error()
 		}
@@ -263,7 +263,8 @@ func (w *world) topicConfig() map[string]*string {
 
 // excused are the events of which the world has deleted a record, and Forebay has said so: by an action that is dead for want of its
 // payload, or by a stop that covers the record. Neither is enough alone. A topic that has grown stands still until an operator makes the
-// copy: all of its events are excused, where the world has grown it and Forebay has said that.
+// copy: all of its events are excused, where the world has grown it and Forebay has said that. One that was created again and has grown before
+// that was accepted is taken as it is then, and what was written before it grew is quarantined as misplaced.
 func (w *world) excused() map[string]string {
 	out := map[string]string{}
 	for _, g := range w.removed {
@@ -280,10 +281,18 @@ func (w *world) excused() map[string]string {
 			}
 		}
 	}
+	for id, topic := range w.trace.misplaced {
+		if w.grown[topic] {
+			out[id] = misplaced
+		}
+	}
 	return out
 }
 
-const payloadLost = "payload_lost"
+const (
+	payloadLost = "payload_lost"
+	misplaced   = "misplaced"
+)
 
 // forgiven are the excused events that need not be done at all. A stop speaks of what nobody has read: an event that was decided is owed
 // all the same, and one of which a log still has another record.
@@ -291,7 +300,7 @@ func (w *world) forgiven() map[string]bool {
 	out := map[string]bool{}
 	for id, why := range w.excused() {
 		known := w.inLogs[id] || w.trace.decided[id]
-		out[id] = !known || why == payloadLost || why == string(owner.StopPartitions)
+		out[id] = !known || why == payloadLost || why == misplaced || why == string(owner.StopPartitions)
 	}
 	return out
 }
@@ -305,19 +314,21 @@ func (w *world) copied(g removedRecord) bool {
 }
 
 // reported is the stop that covers a record which is gone. That a topic was created again is reported and accepted of all of its
-// partitions at once: one that has not said so itself was told by another.
+// partitions at once: one that has not said so itself was told by another. It covers all that was unread in the topics before, however it went.
 func (w *world) reported(g removedRecord) string {
 	if g.kind == unclean {
 		return w.reportedCut(g)
 	}
 	own, topic := false, false
 	for _, s := range w.reports {
-		at := s.Stop.Partition
+		at, again := s.Stop.Partition, s.Reason == owner.StopRecreated
 		switch {
-		case at.Topic != g.topic || (s.Reason == owner.StopRecreated) != (g.kind == recreated):
+		case at.Topic != g.topic || again && at.TopicID == g.life || !again && g.kind == recreated:
+		case again && w.between(s, g):
+			return string(s.Reason)
 		case at.Number != g.partition:
-			topic = topic || s.Reason == owner.StopRecreated
-		case s.Stop.From <= g.offset && (g.offset < s.Stop.To || s.Reason == owner.StopRecreated), w.between(s, g):
+			topic = topic || again
+		case s.Stop.From <= g.offset && (g.offset < s.Stop.To || again):
 			return string(s.Reason)
 		default:
 			own = true

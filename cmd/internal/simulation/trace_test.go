@@ -16,9 +16,10 @@ type trace struct {
 
 	mu           sync.Mutex
 	lines        []string
-	faults       []string        // of forebay's own, as it reports them
-	decided      map[string]bool // events
-	lastProgress time.Time       // of the last log line that says that work goes on
+	faults       []string          // of forebay's own, as it reports them
+	decided      map[string]bool   // events
+	misplaced    map[string]string // by event, the topic that has it in another partition than its entity's
+	lastProgress time.Time         // of the last log line that says that work goes on
 }
 
 func (t *trace) add(format string, args ...any) {
@@ -45,17 +46,22 @@ type lines struct {
 func (l *lines) Enabled(context.Context, slog.Level) bool { return true }
 
 func (l *lines) Handle(_ context.Context, r slog.Record) error {
-	var decision, event string
+	var decision, reason, event, topic string
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
 		case "decision":
 			decision = a.Value.String()
+		case "reason":
+			reason = a.Value.String()
+		case "topic":
+			topic = a.Value.String()
 		case "event_id":
 			event = a.Value.String()
 		}
 		return true
 	})
-	fault := decision == "quarantined" || strings.Contains(r.Message, "this is a fault of forebay") // there is nothing here to quarantine
+	moved := decision == "quarantined" && reason == misplaced                                                 // the judge knows whether the world has moved it
+	fault := decision == "quarantined" && !moved || strings.Contains(r.Message, "this is a fault of forebay") // there is nothing here to quarantine
 	text := ""
 	if r.Level >= l.t.level || fault {
 		var b strings.Builder
@@ -67,6 +73,9 @@ func (l *lines) Handle(_ context.Context, r slog.Record) error {
 	defer l.t.mu.Unlock()
 	if decision != "" {
 		l.t.decided[event] = true
+	}
+	if moved {
+		l.t.misplaced[event] = topic
 	}
 	if strings.Contains(r.Message, "action is dead") || strings.Contains(r.Message, "claimed") {
 		l.t.lastProgress = time.Now()
