@@ -2,6 +2,7 @@ package destination
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 
@@ -47,5 +48,31 @@ func TestAgentPausesWaitForNobody(t *testing.T) {
 			t.Error("it waits for the store")
 		}
 		synctest.Wait()
+	})
+}
+
+// TestAgentByReload: who gets an agent that is paused is paused, and who leaves it goes on, though nothing has changed in the store.
+func TestAgentByReload(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := &kept{states: map[string]ledger.DestinationState{ledger.AgentDestinations("coder"): {Paused: &ledger.Pause{By: "ann"}}}}
+		d := setup(t, Policy{Agent: "agent"})
+		keeper := &Keeper{Store: k, Destinations: map[string]*Destination{d.Name(): d}, Logger: slog.New(slog.DiscardHandler),
+			Watch: func(func()) (stop func()) { return func() {} }}
+		ctx, cancel := context.WithCancel(t.Context())
+		go keeper.Run(ctx)
+		defer func() { cancel(); synctest.Wait() }()
+		for _, step := range []struct {
+			agent string
+			want  State
+		}{{"agent", StateRunning}, {"coder", StatePaused}, {"agent", StateRunning}} {
+			if err := d.SetPolicy(Policy{Agent: step.agent}); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if got := d.Status().State; got != step.want {
+				t.Errorf("with agent %s it is %s", step.agent, got)
+			}
+		}
 	})
 }

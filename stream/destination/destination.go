@@ -92,9 +92,12 @@ func (d *Destination) SetPolicy(p Policy) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before := d.policy.Rate
+	before := d.policy
 	d.policy = p
-	d.anew(before)
+	d.anew(before.Rate)
+	if p.Agent != before.Agent {
+		d.notifyKeeper() // a pause may stand for the one, and for the other not
+	}
 	b := &d.breaker
 	b.policy, b.recovery, b.concurrency = p.Breaker, p.Recovery, p.Concurrency
 	b.wait = max(b.policy.Wait, min(b.wait, b.policy.MaxWait))

@@ -22,7 +22,7 @@ func (b *Inbox) HeldByBudgets(ctx context.Context) ([]HeldByBudget, error) {
 		return bySubscription(ctx, tx, "", "", nil, func(s subscriptionWindows) error {
 			rows, err := tx.Query(ctx, s.Scope.sql(`-- heldByBudgets: the rows through actions_w*_open, where most has no row
 SELECT split_part(a.error, ': ', 1), CASE WHEN x.each THEN e.source ELSE '' END, CASE WHEN x.each THEN e.entity ELSE '' END, count(*)
-FROM {actions} a CROSS JOIN LATERAL (SELECT strpos(a.error, ' of this entity is used up') > 0 AS each) x
+FROM {actions} a CROSS JOIN LATERAL (SELECT strpos(a.error, ' of this entity') > 0 AS each) x
 JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
 WHERE a.open AND a.status = 'waiting_budget' GROUP BY 1, 2, 3`))
 			if err != nil {

@@ -17,8 +17,9 @@ import (
 //	an action comes behind it ──▶ has its version line a newer version? ──▶ noted in the ledger ──▶ its cancel URL is called, that is noted
 //
 // From the first note on heartbeats are answered so, by every process. The call is made again by the next owner where the second note is missing: a
-// destination is told at least once. Its result is waited for as before. One that is not done ends as superseded, and not as failed or dead:
-// it is neither tried again nor parks its lane.
+// destination is told at least once. Its result is waited for as before. A report that is not done ends it as superseded, and not as failed or dead:
+// it is neither tried again nor parks its lane. Silence says nothing of what was done: it is judged as ever, so that an unsafe
+// destination's stays unknown, and who takes the next attempt is told again.
 
 const (
 	cancelTries   = 6  // of one cancel URL by one owner

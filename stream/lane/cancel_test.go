@@ -256,7 +256,7 @@ func TestNewerIsFoundByTheNextOwner(t *testing.T) {
 	})
 }
 
-// One that says nothing is ended by its deadline as ever, and told again once it has taken the next attempt.
+// One that says nothing is ended by its deadline as ever, for nobody knows what it did, and told again once it has taken the next attempt.
 func TestSilenceAfterCancel(t *testing.T) {
 	startCancel(t, halfHour, nil, func(t *testing.T, r *longRig, told *cancelable) {
 		r.Add(r.claim, []Item{r.state("a", 1), r.state("a", 2)})

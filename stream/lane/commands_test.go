@@ -238,7 +238,7 @@ func TestDiscardOfWhatIsBeingRead(t *testing.T) {
 	same(t, "calls", calls(r, "e64"), []string{"e64#65/1", "e64#66/1"})
 }
 
-// An operator who runs an action again grants all attempts again.
+// An operator who runs an action again grants all attempts again, of which the first begins a run.
 func TestRedriveGrantsAttemptsAgain(t *testing.T) {
 	t.Parallel()
 	r := onPostgres(t)
@@ -255,6 +255,15 @@ func TestRedriveGrantsAttemptsAgain(t *testing.T) {
 	r.until(3 + 7) // the one behind it has its own to make
 	r.waitIdle(1)
 	same(t, "of the first", len(calls(r, "a")), 7+3+7)
+	var runs []string
+	r.sink.mu.Lock()
+	defer r.sink.mu.Unlock()
+	for _, a := range r.sink.calls {
+		if a.Attempt-a.Unmade == 1 {
+			runs = append(runs, fmt.Sprintf("%s/%d", a.Event.ID, a.Attempt))
+		}
+	}
+	same(t, "begin a run", runs, []string{"a#1/1", "a#1/8", "a#2/1"})
 	same(t, "open", r.openActions(), []string{"a#2 dead_letter 7"})
 }
 

@@ -26,7 +26,7 @@ type entry struct {
 	to          *target            // of its attempt under way: what its destination was when that began
 	permit      destination.Permit // of its attempt under way, from its destination
 	rateUsedUp  bool               // the destination's rate is used up: no attempt
-	unmade      int                // how many recorded attempts ended before the destination was called
+	unmade      int                // how many recorded attempts are none of this run: of one before, or ended before the destination was called
 	called      bool               // the destination was called, or is about to be, since the entry has its slot
 	lastClass   sink.Class         // of the last attempt that was seen to end
 	inARow      int                // how many attempts ended with it
@@ -74,7 +74,7 @@ type lane struct {
 	since        time.Time     // since when its head is to run, while that is in the ledger
 	to           *sinkQueue    // the destination of its head, while that is in the ledger; else of one before
 	early        bool          // its head in the ledger is to be tried before its time
-	unmade       int           // of its head, while that is in the ledger
+	unmade       int           // of its head, while that is in the ledger: as in entry
 	waits        ledger.Status // with which its head in the ledger waits for a guard; empty: it does not, or is in memory
 	doubtTo      int64         // up to this action, what has no attempt is in doubt; 0: nothing is
 }

@@ -255,6 +255,37 @@ func TestGuardsKnowWhatWasNotMade(t *testing.T) {
 	})
 }
 
+// TestGuardsKnowARunAnew: the first attempt after a replay is one, what follows it are retries, in memory or read again.
+func TestGuardsKnowARunAnew(t *testing.T) {
+	for size, change := range map[string]func(*Config){"in memory": nil, "left to the ledger": func(c *Config) { c.MaxOpen, c.LaneWindow = 1, 1 }} {
+		t.Run(size, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := setup(t, change)
+				defer r.stop()
+				for _, entity := range []string{"a", "b"} {
+					r.make(entity, func(a *ledger.Action) {
+						a.Status, a.Attempts, a.Spent, a.FirstAt, a.Replay = ledger.Failed, 7, 7, time.Now(), &ledger.ReplayRequest{At: time.Now()}
+					})
+				}
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+					if a.Attempt < 10 {
+						return failWith(sink.ClassBusy)(ctx, a)
+					}
+					return sink.Outcome{Code: 200}, nil
+				}
+				r.begin(t)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				seen := map[string][]int{}
+				for _, a := range r.sink.calls {
+					seen[a.Event.ID] = append(seen[a.Event.ID], a.Attempt-a.Unmade)
+				}
+				same(t, "attempts of the run", seen, map[string][]int{"a#1": {1, 2, 3}, "b#2": {1, 2, 3}})
+			})
+		})
+	}
+}
+
 // A guard that says the same without a time to ask again does not make a lane spin.
 func TestGuardThatGivesNoTime(t *testing.T) {
 	d := &desk{}

@@ -95,6 +95,9 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	} else {
 		la.last.next = e
 	}
+	if e.unmade == 0 && e.Replay != nil && e.Attempts == e.Spent {
+		e.unmade = e.Attempts // all are of a run before
+	}
 	la.last = e
 	la.headToReload = 0
 	la.n++

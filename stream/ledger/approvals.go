@@ -111,8 +111,9 @@ func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
 
 // AskApproval returns a person's word on an action, and asks for it if nobody was asked yet, or what is to be sent has changed since. An approval
 // that it returns as approved is used up by that: it holds for the attempts of this run of the action, as long as they are to send the same.
-// A denial holds for the whole run. Who has lost the fence is told nothing, and changes nothing: its file may be an older one, and what it would send
-// another thing than was approved. Errors are of kind Unavailable, [ErrFenced] among them, or Invalid if the request is.
+// A denial holds for the whole run. What is overtaken when it is first asked for is void at once. Who has lost the fence is told nothing, and changes
+// nothing: its file may be an older one, and what it would send another thing than was approved. Errors are of kind Unavailable, [ErrFenced]
+// among them, or Invalid if the request is.
 func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval, err error) {
 	const op = "ask for an approval"
 	id, ok := r.ActionID.Hash()
@@ -167,6 +168,9 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`,
 			r.Subscription, id, r.Action, r.Destination, r.Digest[:], pg.Clean(r.Entity, 1000), pg.Clean(r.Version, 200), r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
 			pg.Clean(r.Why, 1000), pg.Clean(r.Sends, MaxApprovalSends), r.Roles, r.FourEyes, r.Expires.Microseconds(), r.Asks))
+		if err == nil && r.Overtaken && !r.Doubt { // no answer could make it run: nobody is told
+			a, err = voidApproval(ctx, tx, a.ID, movedOn)
+		}
 		return err
 	})
 	if err != nil {

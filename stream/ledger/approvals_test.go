@@ -155,6 +155,35 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// TestOvertakenBeforeItIsAsked: nobody is asked for what no answer can make run; it is void at once, and the audit says so. What may have been
+// attempted is asked for.
+func TestOvertakenBeforeItIsAsked(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	r := asksFor(f, "behind")
+	r.Asks, r.Overtaken = "pagers", true
+	first := f.askApproval(r)
+	again := f.askApproval(r)
+	if first.State != ApprovalVoid || first.Reason != movedOn || first.Sends != "" || again.ID != first.ID || again.State != ApprovalVoid {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+	if list, err := f.l.TakeUntold(t.Context(), time.Hour, 100); err != nil || len(list) != 0 {
+		t.Errorf("told: %+v %v", list, err)
+	}
+	r.Since = time.Now().Add(time.Minute)
+	if anew := f.askApproval(r); anew.State != ApprovalVoid || anew.ID == first.ID {
+		t.Errorf("run again: %+v", anew)
+	}
+	if kept, _, err := f.l.Changes(t.Context(), ChangeQuery{Action: "approval.void", Limit: 100}); err != nil || len(kept) != 2 {
+		t.Errorf("in the audit: %+v %v", kept, err)
+	}
+	doubted := asksFor(f, "in doubt")
+	doubted.Overtaken, doubted.Doubt = true, true
+	if a := f.askApproval(doubted); a.State != ApprovalWaiting {
+		t.Errorf("in doubt: %+v", a)
+	}
+}
+
 // What an action asked for that has ended, or has gone on without it, is void in the transaction that says so, also where the process that asked was
 // killed before it recorded that, unless it was used or its claim has lost its fence. The audit says so, and why.
 func TestApprovalsOfEndedActionsAreVoid(t *testing.T) {

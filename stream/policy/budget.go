@@ -19,8 +19,10 @@ import (
 // Allowance is what a part of the file may use up.
 //
 // A run is the first attempt of an action: retries do not count again, what a replay runs again does, and so does an attempt that is repeated
-// because a process was killed in it. Runs are counted before the call, so that never more than the limit reach the destination. What a
-// run costs is known only afterwards: while it is under way it counts with what the run before it has cost, and the limit stops the next.
+// because a process was killed in it. What follows attempts that ended before the call, under an owner before this or before its
+// lane was read again, is taken for a retry: how many they were is in memory alone. Runs are counted before the call, so that never more than the
+// limit reach the destination. What a run costs is known only afterwards: while it is under way it counts with what the run before it has cost, and
+// the limit stops the next.
 type Allowance struct {
 	Path    string        // where the file has it, such as "teams.acme.budget"
 	Entity  bool          // each entity has one of its own

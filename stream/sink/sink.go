@@ -110,7 +110,9 @@ type Action struct {
 	Subscription string // "<team>.<subscription>"
 	Destination  string // its full name: "<team>/<destination>", or "<destination>" where teams share it
 	Attempt      int    // 1 for the first
-	Unmade       int    // how many attempts of the ones before did not reach the destination, since the partition was claimed
+	// Unmade is how many of the attempts before are none of this run: they were made before an operator had the action run again, or have not
+	// reached the destination, as far as the owner of the partition has seen.
+	Unmade int
 	// FirstAt is when the first attempt that is recorded began; zero if this is the first, or it is not known.
 	FirstAt time.Time
 	// Doubt says that there may have been an attempt that is not recorded: an owner ended without releasing its claim while this was

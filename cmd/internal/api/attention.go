@@ -46,8 +46,8 @@ type AttentionItem struct {
 	People
 	Kind         string     `json:"kind"`
 	ID           string     `json:"id"`              // names it for the commands about it
-	Team         string     `json:"team"`            // empty: several teams', of a shared destination
-	Teams        []string   `json:"teams,omitempty"` // that may use a shared destination; "*": all
+	Team         string     `json:"team"`            // empty: several teams', or nobody's alone
+	Teams        []string   `json:"teams,omitempty"` // whose it is as well, where several share it; "*": all
 	Subscription string     `json:"subscription"`
 	Source       string     `json:"source"`
 	Destination  string     `json:"destination"`

@@ -349,7 +349,7 @@ func (t *attention) ofPauses(_ context.Context, l *look) {
 	}
 	for key, p := range t.a.stream.scopePauses() {
 		scope, name, _ := scopeOf(key)
-		l.rows = append(l.rows, scopeRow(scope, name, key, &p))
+		l.rows = append(l.rows, scopeRow(scope, name, key, &p, t.a.file()))
 	}
 }
 
@@ -368,10 +368,10 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 		l.unknown[api.KindBudget], l.failed = err.Error(), true
 		return
 	}
-	var limits map[string]string
-	if len(used) > 0 {
-		limits = limitsOf(t.a.file())
+	if len(used) == 0 {
+		return
 	}
+	limits := budgetLimits(t.a.file(), l.at)
 	for _, u := range used {
 		l.rows = append(l.rows, budgetRow(u, limits, l.at))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,63 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 )
+
+// TestRowsOfTeams: what stops several teams is in the list of each of them, and in no other's; a budget's command is that of its
+// on_limit, wherever the file has it.
+func TestRowsOfTeams(t *testing.T) {
+	t.Parallel()
+	file, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(`version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: "postgres://x@127.0.0.1/x"}
+destinations:
+  pool: {type: http, url: "https://pool.example", agent: coder, teams: [acme, beta], budget: {cost: {limit: 5, per: 1d}, on_limit: park}}
+teams:
+  acme:
+    destinations:
+      bot: {type: http, url: "https://bot.example", agent: coder, budget: {runs: {limit: 5, per: 1d}, on_limit: drop}}
+  beta: {}
+  gamma: {}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pause := func(key string) api.AttentionItem {
+		scope, name, _ := scopeOf(key)
+		return scopeRow(scope, name, key, &ledger.Pause{}, file)
+	}
+	budget := func(name string) api.AttentionItem {
+		return budgetRow(ledger.CounterUsed{Name: policy.BudgetCounters + name, Used: 5, Limit: 5}, budgetLimits(file, time.Now()), time.Now())
+	}
+	parks, drops := "forebay dlq list --class budget", "forebay inbox list --status dropped"
+	for _, c := range []struct {
+		name    string
+		row     api.AttentionItem
+		of      []string
+		command string
+	}{
+		{"all", pause(ledger.AllSubscriptions), []string{"acme", "beta", "gamma"}, "forebay resume --all --reason TEXT"},
+		{"a team", pause(ledger.TeamSubscriptions("beta")), []string{"beta"}, "forebay resume --team beta --reason TEXT"},
+		{"an agent", pause(ledger.AgentDestinations("coder")), []string{"acme", "beta"}, "forebay resume --agent coder --reason TEXT"},
+		{"an agent that is gone", pause(ledger.AgentDestinations("gone")), nil, "forebay resume --agent gone --reason TEXT"},
+		{"a shared destination's budget", budget("destinations.pool.budget.cost"), []string{"acme", "beta"}, parks},
+		{"an entity's of it", budget("destinations.pool.budget.cost /beta/orders o-1"), []string{"beta"}, parks},
+		{"a team destination's", budget("teams.acme.destinations.bot.budget.runs"), []string{"acme"}, drops + " --team acme"},
+		{"one that is gone", budget("teams.acme.budget.runs"), []string{"acme"}, "forebay inbox list --status waiting_budget --team acme"},
+	} {
+		var of []string
+		for _, team := range []string{"acme", "beta", "gamma"} {
+			if c.row.Of(team) {
+				of = append(of, team)
+			}
+		}
+		if !slices.Equal(of, c.of) || c.row.Command != c.command {
+			t.Errorf("%s: of %v, want %v; %s, want %s", c.name, of, c.of, c.row.Command, c.command)
+		}
+	}
+}
 
 // What is listed whole is counted as it is listed; what was counted in part is not made less by a shorter list.
 func TestRecount(t *testing.T) {

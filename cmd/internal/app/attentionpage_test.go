@@ -99,7 +99,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	add(standingRow(grown, "-c "+file))
 	for _, key := range []string{ledger.AllSubscriptions, ledger.TeamSubscriptions("acme"), ledger.AgentDestinations("coder")} {
 		scope, name, _ := scopeOf(key)
-		add(scopeRow(scope, name, key, &ledger.Pause{By: "ann", Reason: "an agent runs wild"}))
+		add(scopeRow(scope, name, key, &ledger.Pause{By: "ann", Reason: "an agent runs wild"}, &config.Config{}))
 	}
 	add(forgottenRow(at, ledger.Partition{Topic: partition.topic, Number: partition.number}, 2))
 	add(pausedSubscriptionRow(at, &ledger.Pause{By: "ann", Reason: "the agent moves"}))
@@ -115,7 +115,8 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	}
 	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", FailingSince: &time.Time{}}, 66, 0))
 	for _, limit := range []string{config.BudgetHold, config.BudgetPark, config.BudgetDrop} {
-		add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, map[string]string{"teams.acme.budget": limit}, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
+		limits := []api.BudgetItem{{Budget: "teams.acme.budget", Of: "cost", Team: "acme", Command: overBudget[limit] + " --team acme"}}
+		add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, limits, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
 	}
 	asked := ledger.Approval{ID: 7, Team: "acme", Subscription: "fulfil", Action: "run", Destination: "acme/agent", Source: "/acme/orders", EventID: "4711", Entity: "o-1", Why: "rule ask of policy: changes production",
 		Roles: []string{"approver"}, AskedAt: time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC), ExpiresAt: time.Date(2026, 11, 30, 5, 0, 0, 0, time.UTC)}

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -155,21 +154,6 @@ func pausedRow(i api.DestinationItem) api.AttentionItem {
 		Detail: i.Paused.By + ": " + i.Paused.Reason, Since: timeOrNull(i.Paused.At), Command: i.Paused.Command("destinations", full)}
 }
 
-// limitsOf returns the on_limit of all budgets of the file, by their paths.
-func limitsOf(file *config.Config) map[string]string {
-	all := map[string]string{}
-	for team, t := range file.Teams {
-		for name, sub := range t.Subscriptions {
-			for _, a := range sub.Actions {
-				for _, b := range file.BudgetsOf(team, name, a.Name, a.To) {
-					all[b.Path] = b.OnLimit
-				}
-			}
-		}
-	}
-	return all
-}
-
 // overBudget lists what becomes of what is over a budget, by its on_limit.
 var overBudget = map[string]string{
 	config.BudgetHold: "forebay inbox list --status waiting_budget",
@@ -177,18 +161,22 @@ var overBudget = map[string]string{
 	config.BudgetDrop: "forebay inbox list --status dropped",
 }
 
-// budgetRow returns a budget of which most is used as the list has it, by the on_limit of all. The counter's name is "budget PATH.runs", and SOURCE
-// ENTITY of an entity's.
-func budgetRow(u ledger.CounterUsed, limits map[string]string, now time.Time) api.AttentionItem {
+// budgetRow returns a budget of which most is used as the list has it. The counter's name is "budget PATH.runs", and SOURCE ENTITY of an entity's;
+// limits are those of the file, which may have it no more.
+func budgetRow(u ledger.CounterUsed, limits []api.BudgetItem, now time.Time) api.AttentionItem {
 	path, entity, ofEntity := strings.Cut(strings.TrimPrefix(u.Name, policy.BudgetCounters), " ")
-	of := strings.TrimSuffix(strings.TrimSuffix(path, ".runs"), ".cost")
-	i := api.AttentionItem{Kind: api.KindBudget, ID: path, Command: overBudget[cmp.Or(limits[of], config.BudgetHold)]}
-	if rest, ok := strings.CutPrefix(path, "teams."); ok {
+	i := api.AttentionItem{Kind: api.KindBudget, ID: path, Command: overBudget[config.BudgetHold]}
+	if n := slices.IndexFunc(limits, func(l api.BudgetItem) bool { return l.Budget+"."+l.Of == path }); n >= 0 {
+		i.Team, i.Teams, i.Command = limits[n].Team, limits[n].Teams, limits[n].Command
+	} else if rest, ok := strings.CutPrefix(path, "teams."); ok {
 		i.Team, _, _ = strings.Cut(rest, ".")
 		i.Command += " --team " + i.Team
 	}
 	if ofEntity {
 		i.Source, i.Entity, _ = strings.Cut(entity, " ")
+		if i.Team == "" { // of a shared destination: what a team's events use is that team's to know
+			i.Team, i.Teams = teamOfSource(i.Source), nil
+		}
 	}
 	used, limit := strconv.FormatInt(u.Used, 10), strconv.FormatInt(u.Limit, 10)
 	if strings.HasSuffix(path, ".cost") {

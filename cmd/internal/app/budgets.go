@@ -77,14 +77,7 @@ func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetI
 		return nil, err
 	}
 	now := time.Now()
-	for _, b := range a.file().Budgets() {
-		if r := b.Runs; r != nil {
-			items = append(items, budgetItem(a.file(), b, "runs", float64(r.Limit), r.Per, now))
-		}
-		if c := b.Cost; c != nil {
-			items = append(items, budgetItem(a.file(), b, "cost", costOf(int64(c.Limit)), c.Per, now))
-		}
-	}
+	items = budgetLimits(a.file(), now)
 	var names []string
 	for i := range items {
 		names = append(names, counterOf(&items[i]))
@@ -110,8 +103,8 @@ func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetI
 		for _, u := range of {
 			one := *item
 			one.Source, one.Entity, _ = strings.Cut(strings.TrimPrefix(u.Name, counterOf(item)+" "), " ")
-			if team, _, _ := strings.Cut(strings.TrimPrefix(one.Source, "/"), "/"); one.Team == "" { // of a shared destination: what a team's events use is that team's to know
-				one.Team = team
+			if one.Team == "" { // of a shared destination: what a team's events use is that team's to know
+				one.Team = teamOfSource(one.Source)
 			}
 			use(&one, u, now)
 			all = append(all, one)
@@ -124,6 +117,19 @@ func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetI
 		return nil, nil
 	}
 	return all, countHeld(ctx, l, all)
+}
+
+// budgetLimits are the limits of all budgets of a file, of which nothing is used.
+func budgetLimits(file *config.Config, now time.Time) (items []api.BudgetItem) {
+	for _, b := range file.Budgets() {
+		if r := b.Runs; r != nil {
+			items = append(items, budgetItem(file, b, "runs", float64(r.Limit), r.Per, now))
+		}
+		if c := b.Cost; c != nil {
+			items = append(items, budgetItem(file, b, "cost", costOf(int64(c.Limit)), c.Per, now))
+		}
+	}
+	return items
 }
 
 // budgetItem is a limit of a budget of which nothing is used.
@@ -139,6 +145,12 @@ func budgetItem(file *config.Config, b config.NamedBudget, of string, limit floa
 		i.Teams = d.Teams
 	}
 	return i
+}
+
+// teamOfSource returns the team in a source's name as events have it: "/<team>/<source>".
+func teamOfSource(source string) string {
+	team, _, _ := strings.Cut(strings.TrimPrefix(source, "/"), "/")
+	return team
 }
 
 // use says in a row what its counter has.

@@ -3,6 +3,8 @@ package app
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,12 @@ import (
 // those that have used something. The console says first which are used up, and that everything is paused.
 func TestBudgetItems(t *testing.T) {
 	t.Parallel()
-	agent := newAgent(t)
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Ce-Partitionkey") == "c" {
+			w.Header().Set("Forebay-Cost", "1.5") // the limit of cost leaves 1
+		}
+	}))
+	t.Cleanup(agent.Close)
 	r := deploy(t, agent.URL, newLedger(t), true)
 	r.text = strings.Replace(r.text, "fulfil: {", "fulfil: {budget: {of: entity, runs: {limit: 2, per: 366d}, cost: {limit: 2.5, per: 1d}}, ", 1)
 	r.text = strings.Replace(r.text, "  acme:\n", "  acme:\n    budget: {runs: {limit: 100, per: 366d}, on_limit: park}\n", 1)
@@ -26,6 +33,10 @@ func TestBudgetItems(t *testing.T) {
 	p.accepted("orders", "orders-secret", order("b", 1))
 	p.item("fulfil", "orders", "a-3", "applied", "waiting_budget")
 	p.item("fulfil", "orders", "b-1", "applied", "done")
+	p.accepted("orders", "orders-secret", order("c", 1))
+	p.item("fulfil", "orders", "c-1", "applied", "done")
+	p.accepted("orders", "orders-secret", order("c", 2))
+	p.item("fulfil", "orders", "c-2", "applied", "waiting_budget")
 	page, err := p.api.Budgets(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +76,13 @@ func TestBudgetItems(t *testing.T) {
 	if n := *got[each+".runs"].Held + *got[each+".runs b"].Held + *got["teams.acme.budget.runs"].Held; n != 1 {
 		t.Errorf("all of the entities hold %d", n)
 	}
-	if page, err = p.api.Budgets(t.Context(), true); err != nil || len(page.Items) != 1 || page.Items[0].Entity != "a" {
+	if c := got[each+".cost c"]; c.UsedUp || *c.Held != 1 || *got[each+".cost"].Held != 1 {
+		t.Errorf("the one of which less is left than the last run has cost: %+v holds %d", c, *c.Held)
+	}
+	page, err = p.api.Budgets(t.Context(), true)
+	setAside := func(i api.BudgetItem) bool { return i.Entity == "c" && i.Of == "runs" } // its last run, perhaps
+	page.Items = slices.DeleteFunc(page.Items, setAside)
+	if err != nil || len(page.Items) != 1 || page.Items[0].Entity != "a" {
 		t.Errorf("used up: %+v %v", page, err)
 	}
 	if _, err := p.api.PauseScope(t.Context(), api.PauseAll, "", api.PauseRequest{Reason: "runs wild", By: "jo"}); err != nil {

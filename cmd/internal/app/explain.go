@@ -174,19 +174,33 @@ func loopItem(ctx context.Context, of guarding, a sink.Action) api.FilterItem {
 		l.Runs, config.Duration(l.Per)), v, err, values...)}}
 }
 
-// policyItems are the rules of policy, each with whether it is about the action, and how the approval of the action stands.
-func (i *inboxAPI) policyItems(ctx context.Context, at nameInTeam, a config.Action, act sink.Action) (list []api.FilterItem) {
-	file := i.s.a.file()
-	asks := a.Approval != nil
-	for _, level := range [][]config.PolicyRule{file.Policy, file.Teams[at.team].Policy} {
+// ruleItems are the rules of policy, each with whether it lets the action go on: of a level the first whose condition holds decides, and what is
+// behind it is not asked; nor is anything behind one that denies or fails. asks says that the action needs an approval.
+func ruleItems(file *config.Config, team string, a config.Action, e *schemas.Event) (list []api.FilterItem, asks bool) {
+	asks = a.Approval != nil
+	ends := false
+	for _, level := range [][]config.PolicyRule{file.Policy, file.Teams[team].Policy} {
+		decided := ends
 		for _, r := range level {
-			holds := expression.Explain(r.If, &expression.Input{Event: act.Event, Action: a.Name, To: a.To})
-			asks = asks || r.Then == string(policy.Approve)
-			parts := []api.FilterPart{{Text: "rule " + r.Name + ": " + r.Then, Result: strconv.FormatBool(holds.Result == "false" || holds.Result == "true" &&
-				r.Then == string(policy.Allow))}}
-			list = append(list, api.FilterItem{Key: "policy", Action: a.Name, Parts: append(parts, filterParts(holds, 1)...)})
+			rule := api.FilterPart{Text: "rule " + r.Name + ": " + r.Then, Result: "not asked"}
+			if decided {
+				list = append(list, api.FilterItem{Key: "policy", Action: a.Name, Parts: []api.FilterPart{rule}})
+				continue
+			}
+			is := expression.Explain(r.If, &expression.Input{Event: e, Action: a.Name, To: a.To})
+			decided = is.Result != "false"
+			rule.Result = strconv.FormatBool(!decided || is.Result == "true" && r.Then == string(policy.Allow))
+			asks = asks || decided && r.Then == string(policy.Approve)
+			ends = ends || decided && (is.Result == "error" || r.Then == string(policy.Deny))
+			list = append(list, api.FilterItem{Key: "policy", Action: a.Name, Parts: append([]api.FilterPart{rule}, filterParts(is, 1)...)})
 		}
 	}
+	return list, asks && !ends
+}
+
+// policyItems are the rules of policy and, where the action needs one, how its approval stands.
+func (i *inboxAPI) policyItems(ctx context.Context, at nameInTeam, a config.Action, act sink.Action) []api.FilterItem {
+	list, asks := ruleItems(i.s.a.file(), at.team, a, act.Event)
 	if !asks {
 		return list
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,8 @@ func TestExplain(t *testing.T) {
 	r := deploy(t, to.URL, newLedger(t), true)
 	r.text = strings.Replace(r.text, "teams:\n", `policy:
   - {name: ask, if: "has(body.order) && body.order.startsWith('ask')", then: approve, reason: "changes production"}
-  - {name: never, if: "has(body.order) && body.order == 'never'", then: deny}
+  - {name: free, if: "has(body.order) && body.order == 'free'", then: allow}
+  - {name: never, if: "has(body.order) && body.order in ['never', 'free']", then: deny}
 teams:
 `, 1)
 	r.text = strings.Replace(r.text, "fulfil: {", `fulfil: {dedupe: {also: {key: "body.order + '/' + string(body.rev)", window: 5m}}, senders: {automation: drop}, `, 1)
@@ -67,11 +69,17 @@ teams:
 	says("free-1", "dedupe.also", `{"name":"first event","value":"this one"}`)
 	says("ask-1", "senders", `"own: drop, automation: drop"`, `"result":"true"`, `"sender.kind"`)
 	says("ask-1", "loop", `"depth: 8, runs: {limit: 30, per: 1h}"`, `{"name":"number of the call","value":"1"}`, `not counted: no conversation by a program`)
-	says("ask-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"false"}`, `{"depth":0,"text":"rule never: deny","result":"true"}`, `{"name":"body.order","value":"\"ask\""}`)
+	const notAsked = `[{"depth":0,"text":"rule never: deny","result":"not asked"}]`
+	says("ask-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"false"}`, notAsked, `{"name":"body.order","value":"\"ask\""}`)
 	says("ask-1", "approval", `"result":"false"`, `{"name":"approval","value":"`+asked.ID+`"}`, `"\"waiting\""`)
-	says("never-1", "policy", `{"depth":0,"text":"rule never: deny","result":"false"}`)
-	says("free-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"true"}`)
-	says("free-1", "approval", `nobody was asked`)
+	says("never-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"true"}`, `{"depth":0,"text":"rule never: deny","result":"false"}`)
+	says("free-1", "policy", `{"depth":0,"text":"rule ask: approve","result":"true"}`, `{"depth":0,"text":"rule free: allow","result":"true"}`,
+		notAsked)
+	for _, event := range []string{"never-1", "free-1"} { // the one is denied, the other runs: no approval counts
+		if d, err := p.api.Item(t.Context(), "acme", "fulfil", "orders", event); err != nil || partsOf(d.Filters, "approval") != "" {
+			t.Errorf("approval of %s: %s %v", event, partsOf(d.Filters, "approval"), err)
+		}
+	}
 	for n := range 2 { // a program comments
 		p.accepted("github", "first-secret", &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"},
 			"X-Github-Event": {"issue_comment"}},
@@ -105,6 +113,44 @@ teams:
 		t.Errorf("asked by looking: %+v %v", page, err)
 	}
 	p.clean()
+}
+
+// TestExplainOfRules: in each level the first rule that holds decides, the strictest of the levels counts, and what nobody asks is said to be that.
+func TestExplainOfRules(t *testing.T) {
+	t.Parallel()
+	rules := func(list ...string) (of []config.PolicyRule) { // name, condition and then of each
+		for r := range slices.Chunk(list, 3) {
+			of = append(of, config.PolicyRule{Name: r[0], If: r[1], Then: r[2]})
+		}
+		return of
+	}
+	for name, c := range map[string]struct {
+		top, team []config.PolicyRule
+		own       *config.Approval
+		want      string
+		asks      bool
+	}{
+		"none holds":      {rules("a", "false", "deny"), rules("b", "false", "approve"), nil, "a:true b:true", false},
+		"both levels":     {rules("a", "true", "approve", "b", "true", "deny"), rules("c", "true", "allow"), nil, "a:false b:not asked c:true", true},
+		"the top denies":  {rules("a", "true", "deny"), rules("b", "true", "approve"), &config.Approval{}, "a:false b:not asked", false},
+		"the team denies": {rules("a", "true", "approve"), rules("b", "true", "deny"), nil, "a:false b:false", false},
+		"one fails":       {rules("a", "body.no == 1", "allow", "b", "true", "deny"), rules("c", "true", "deny"), &config.Approval{}, "a:false b:not asked c:not asked", false},
+		"the action asks": {rules("a", "true", "allow"), nil, &config.Approval{}, "a:true", true},
+		"behind an allow": {rules("a", "true", "allow", "b", "true", "approve"), nil, nil, "a:true b:not asked", false},
+	} {
+		file := &config.Config{Policy: c.top, Teams: map[string]*config.Team{"acme": {Policy: c.team}}}
+		list, asks := ruleItems(file, "acme", config.Action{Name: "run", Approval: c.own}, &schemas.Event{Data: []byte("{}")})
+		var got []string
+		for _, i := range list {
+			if (len(i.Parts) == 1) != (i.Parts[0].Result == "not asked") {
+				t.Errorf("%s: %+v", name, i)
+			}
+			got = append(got, strings.TrimPrefix(i.Parts[0].Text[:6], "rule ")+":"+i.Parts[0].Result)
+		}
+		if s := strings.Join(got, " "); s != c.want || asks != c.asks {
+			t.Errorf("%s: %s, want %s; asks %t", name, s, c.want, asks)
+		}
+	}
 }
 
 // TestExplainOfGuards: senders and loops are told as the guards decide.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -133,9 +134,6 @@ func (s *steeringAPI) ResumeScope(ctx context.Context, scope, name string, r api
 // changeScope calls do with the pause that the ledger has of a scope, nil if it is not paused, and returns the scope as it is then. Without dryRun
 // this process follows the ledger at once; the other processes do within a second.
 func (s *steeringAPI) changeScope(ctx context.Context, scope, name string, dryRun bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.ScopeItem, error) {
-	if err := s.knows(scope, name); err != nil {
-		return nil, err
-	}
 	l, err := (&stopsAPI{s.a}).ledger()
 	if err != nil {
 		return nil, err
@@ -147,6 +145,8 @@ func (s *steeringAPI) changeScope(ctx context.Context, scope, name string, dryRu
 	var now *ledger.Pause
 	if p, ok := standing[pauseKey(scope, name)]; ok {
 		now = &p
+	} else if err := s.knows(scope, name); err != nil { // a pause that stands is ended under a name that the file has no more, too
+		return nil, err
 	}
 	if err := do(l, now); err != nil {
 		return nil, err
@@ -192,13 +192,33 @@ func (s *steeringAPI) knows(scope, name string) error {
 	return schemas.Errorf(schemas.NotFound, "", "the configuration has no %s %q%s", scope, name, hint)
 }
 
-// scopeRow returns a pause of all, of a team or of an agent as the list of what waits has it.
-func scopeRow(scope, name, key string, p *ledger.Pause) api.AttentionItem {
+// scopeRow returns a pause of all, of a team or of an agent as the list of what waits has it. It is also of the teams whose work it stops.
+func scopeRow(scope, name, key string, p *ledger.Pause, file *config.Config) api.AttentionItem {
 	what := map[string]string{api.PauseAll: "all subscriptions", api.PauseTeam: "all subscriptions of team " + name, api.PauseAgent: "what goes to agent " + name}[scope]
 	item := api.AttentionItem{Kind: api.KindPausedScope, ID: strings.TrimSpace(scope + " " + name), Since: timeOrNull(p.At), Command: resumeCommand(key),
 		Detail: fmt.Sprintf("%s: nothing is attempted of %s: %s", p.By, what, p.Reason)}
-	if scope == api.PauseTeam {
+	switch scope {
+	case api.PauseTeam:
 		item.Team = name
+	case api.PauseAgent:
+		item.Teams = teamsOfAgent(file, name)
+	default:
+		item.Teams = []string{"*"}
 	}
 	return item
+}
+
+// teamsOfAgent returns the teams that may use a destination of an agent; "*": all.
+func teamsOfAgent(file *config.Config, agent string) (teams []string) {
+	for _, d := range file.AllDestinations() {
+		switch {
+		case cmp.Or(d.Agent, d.Name) != agent:
+		case d.Team != "":
+			teams = append(teams, d.Team)
+		default:
+			teams = append(teams, d.Teams...)
+		}
+	}
+	slices.Sort(teams)
+	return slices.Compact(teams)
 }

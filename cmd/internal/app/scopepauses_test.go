@@ -56,6 +56,10 @@ func TestKillSwitch(t *testing.T) {
 		if err != nil || len(seen.Items) == 0 || seen.Items[0].Kind != api.KindPausedScope || !strings.HasPrefix(seen.Items[0].Command, "forebay resume --") {
 			t.Errorf("attention: %+v %v", seen, err)
 		}
+		own, err := asked.api.Attention(t.Context(), api.AttentionFilter{Team: "acme", Limit: 10})
+		if err != nil || len(own.Items) == 0 || own.Items[0].Kind != api.KindPausedScope {
+			t.Errorf("attention of the team, with %v paused: %+v %v", scope, own, err)
+		}
 		if page, err := asked.api.Pauses(t.Context()); err != nil || len(page.Items) != 1 || page.Items[0].Scope != scope[0] || page.Items[0].Name != scope[1] {
 			t.Errorf("pauses: %+v %v", page, err)
 		}
@@ -116,6 +120,46 @@ func TestKillSwitch(t *testing.T) {
 	if _, err := asked.api.PauseScope(t.Context(), api.PauseTeam, "acne", by); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "acme") {
 		t.Errorf("another team: %v", err)
 	}
+}
+
+// TestResumeOfAnAgentThatIsGone: a pause of an agent that the file has no more ends by the command that is shown, and only while it stands. What gets
+// the agent by a reload meanwhile is paused with it, and goes on without it.
+func TestResumeOfAnAgentThatIsGone(t *testing.T) {
+	t.Parallel()
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, newLedger(t), true)
+	plain := r.text
+	with := strings.Replace(plain, "type: http,", "type: http, agent: coder,", 1)
+	p := r.run(config.RoleStream)
+	by := api.PauseRequest{Reason: "it runs wild", By: "ann"}
+	if _, err := p.api.PauseScope(t.Context(), api.PauseAgent, "coder", by); schemas.KindOf(err) != schemas.NotFound {
+		t.Fatalf("an agent that the file does not have was paused: %v", err)
+	}
+	states := func(text string, want bool) {
+		t.Helper()
+		r.text = text
+		r.reload(p, config.RoleStream)
+		if !rig.Until(time.Minute, func() bool {
+			d, err := p.api.Destination(t.Context(), "acme", "agent")
+			return err == nil && (d.Paused != nil) == want
+		}) {
+			t.Errorf("paused is not %t", want)
+		}
+	}
+	states(with, false)
+	if _, err := p.api.PauseScope(t.Context(), api.PauseAgent, "coder", by); err != nil {
+		t.Fatal(err)
+	}
+	states(plain, false)
+	states(with, true)
+	states(plain, false)
+	if item, err := p.api.ResumeScope(t.Context(), api.PauseAgent, "coder", by); err != nil || item.Paused != nil {
+		t.Errorf("resumed: %+v %v", item, err)
+	}
+	if _, err := p.api.ResumeScope(t.Context(), api.PauseAgent, "coder", by); schemas.KindOf(err) != schemas.NotFound {
+		t.Errorf("resumed what is neither there nor paused: %v", err)
+	}
+	p.clean()
 }
 
 // TestBudget: two processes, one of which loses its ledger and dies with what it has taken ahead, never let more runs than the budget through;

@@ -537,7 +537,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "to", doc: "Destination of the same team, or a shared one.", required: true},
 		{name: "when", doc: "CEL as in match, and over action: for which events it runs. false is skipped (when); an error makes it dead (expression) and parks the entity.", cel: true},
 		{name: "on_dead", doc: "After the last failed attempt: park the entity, or continue.", def: "park", values: []string{"park", "continue"}},
-		{name: "on_newer", doc: "Where its destination works on it for long and its entity has a newer version by now: continue, or cancel, which tells the destination (X-Forebay-Cancel: newer). What comes of it then, other than done, is superseded (newer).", def: OnNewerContinue, values: []string{OnNewerContinue, OnNewerCancel}},
+		{name: "on_newer", doc: "Where its destination works on it for long and its entity has a newer version by now: continue, or cancel, which tells the destination (X-Forebay-Cancel: newer). What it reports then, other than done, is superseded (newer); silence is tried again.", def: OnNewerContinue, values: []string{OnNewerContinue, OnNewerCancel}},
 		{name: "params", doc: "What is sent, in the place of the destination's params of the same names; " + templates},
 		{name: "approval", doc: "A person's word that each run of it needs: for what is to be sent then, void once its entity has a newer version.", computed: "none is needed"},
 		{name: "budget", doc: "What it may use up.", computed: "no limit"},
