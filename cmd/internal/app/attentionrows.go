@@ -188,6 +188,7 @@ func budgetRow(u ledger.CounterUsed, limits map[string]string, now time.Time) ap
 		i.Command += " --team " + i.Team
 	}
 	if ofEntity {
+		i.ID += " " + entity
 		i.Source, i.Entity, _ = strings.Cut(entity, " ")
 	}
 	used, limit := strconv.FormatInt(u.Used, 10), strconv.FormatInt(u.Limit, 10)
