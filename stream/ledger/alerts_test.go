@@ -73,8 +73,8 @@ func TestAlertsAreToldOnce(t *testing.T) {
 	}
 }
 
-// What a process has said that it tells is its own for as long as it goes on saying so. Once it does not, and has not told it, another tells it: that it
-// fires, and that it has ended. What fires again meanwhile waits for that.
+// What a process has said that it tells is its own for as long as it goes on saying so. Once it does not, and has not told it, another tells it:
+// that it fires, and that it has ended. What fires again meanwhile waits for that.
 func TestAlertsThatNobodyTook(t *testing.T) {
 	t.Parallel()
 	cfg := schemaFor(t)

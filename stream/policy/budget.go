@@ -91,8 +91,8 @@ type BudgetMetrics struct {
 	lines   sync.Map // of the log, by destination: *rate.Limiter
 }
 
-// NewBudgetMetrics registers the metrics of budgets. What is no cost is told log, too, of a destination once a minute. caps returns the caps that the file
-// has now, each as PATH.runs or PATH.cost: of others it is not told any more what is used; nil has all.
+// NewBudgetMetrics registers the metrics of budgets. What is no cost is told log, too, of a destination once a minute. caps returns the caps
+// that the file has now, each as PATH.runs or PATH.cost: of others it is not told any more what is used; nil has all.
 func NewBudgetMetrics(reg prometheus.Registerer, log *slog.Logger, caps func() []string) (*BudgetMetrics, error) {
 	m := &BudgetMetrics{
 		log: log,

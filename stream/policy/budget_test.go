@@ -212,7 +212,8 @@ func TestBudgetWithoutLedger(t *testing.T) {
 	})
 }
 
-// TestBudgetUsedEndsWithItsWindow: what is used is told until the window ends, also where nobody asks for the budget after that, and while the file has it.
+// TestBudgetUsedEndsWithItsWindow: what is used is told until the window ends, also where nobody asks for the budget after that,
+// and while the file has it.
 func TestBudgetUsedEndsWithItsWindow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

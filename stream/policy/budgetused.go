@@ -25,7 +25,8 @@ type usedShare struct {
 
 func newUsedShares(caps func() []string) *usedShares {
 	return &usedShares{caps: caps, shares: map[capName]*usedShare{}, desc: prometheus.NewDesc("forebay_budget_used_ratio",
-		"Share of a budget that all processes have used in its window, as this process knows, until that ends; of entities the one asked for last.", []string{"budget", "of"}, nil)}
+		"Share of a budget that all processes have used in its window, as this process knows, until that ends; "+
+			"of entities the one asked for last.", []string{"budget", "of"}, nil)}
 }
 
 // share returns that of a cap.

@@ -75,7 +75,8 @@ func (n *Notifier) queue(d *delivery, to []*Receiver) {
 		default:
 			d.answered(r, false, true)
 			n.tries.WithLabelValues(r.Name, "failed").Inc()
-			n.cfg.Logger.Error("an alert was not sent: too many messages wait for its receiver; check the receiver in alerts.receivers", "receiver", r.Name, "alert", d.key)
+			n.cfg.Logger.Error("an alert was not sent: too many messages wait for its receiver; check the receiver in alerts.receivers",
+				"receiver", r.Name, "alert", d.key)
 		}
 	}
 }

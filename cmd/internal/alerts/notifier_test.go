@@ -414,7 +414,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// A receiver that fails is tried again under the same key, one that refuses gets a new message a little later, and one that wants other severities hears nothing.
+// A receiver that fails is tried again under the same key, one that refuses gets a new message a little later, and one that wants other
+// severities hears nothing.
 func TestReceivers(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(n int) error
@@ -467,8 +468,8 @@ func short(lines []string) (out []string) {
 	return out
 }
 
-// What no receiver takes for as long as it is tried is told once one takes it again, long before Repeat: that an alert fires, and that it has ended; with
-// a board and without.
+// What no receiver takes for as long as it is tried is told once one takes it again, long before Repeat: that an alert fires, and that it has
+// ended; with a board and without.
 func TestToldOnceTheReceiverIsBack(t *testing.T) {
 	for name, shared := range map[string]bool{"with a board": true, "alone": false} {
 		t.Run(name, func(t *testing.T) {
@@ -594,8 +595,8 @@ func (c *Config) receiver(name string) *told {
 	return s
 }
 
-// Where one receiver takes a message and another does not, the other is sent it until it takes it, and the first is not sent it again; nor is one that
-// refuses it.
+// Where one receiver takes a message and another does not, the other is sent it until it takes it, and the first is not sent it again;
+// nor is one that refuses it.
 func TestOneReceiverMisses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, ask := newBoard()

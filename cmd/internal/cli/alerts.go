@@ -83,7 +83,8 @@ func (c *alertsSilenceCmd) Run(e *env, client *api.Client) error {
 		return nil
 	}
 	if list, err := client.Alerts(e.ctx); err == nil && list.NotLookedFor {
-		fmt.Fprintf(e.Stderr, "%s; of alert %s only processes of the ledger that look for it send nothing until %s\n", noReceiver, plain(made.Alert), formatTime(made.Until))
+		fmt.Fprintf(e.Stderr, "%s; of alert %s only processes of the ledger that look for it send nothing until %s\n",
+			noReceiver, plain(made.Alert), formatTime(made.Until))
 		return nil
 	}
 	fmt.Fprintf(e.Stderr, "alert %s is silenced until %s: nothing is sent of it before then; `forebay alerts unsilence %d --reason TEXT` ends that earlier\n", plain(made.Alert), formatTime(made.Until), made.ID)

@@ -67,14 +67,16 @@ func (s *Store) SeenAlerts(ctx context.Context, keys []string) error {
 
 // TellingAlerts notes that this process still tries to tell that alerts fire, and that alerts have ended: nobody else does for as long as hold.
 func (s *Store) TellingAlerts(ctx context.Context, firing, ended []string, repeat, hold time.Duration) error {
-	return s.exec(ctx, "note that alerts are being told", len(firing)+len(ended), `UPDATE alerts_told SET ended_at = CASE WHEN ended_at IS NOT NULL THEN now() END,
+	return s.exec(ctx, "note that alerts are being told", len(firing)+len(ended), `UPDATE alerts_told
+		SET ended_at = CASE WHEN ended_at IS NOT NULL THEN now() END,
 		told_at = CASE WHEN ended_at IS NOT NULL THEN told_at ELSE now() - ($3::bigint - $4::bigint) * interval '1 microsecond' END
 		WHERE key = ANY ($1) AND ended_at IS NULL OR key = ANY ($2) AND ended_at IS NOT NULL`, firing, ended, repeat.Microseconds(), hold.Microseconds())
 }
 
 // ToldAlerts notes that somebody was told that alerts fire, and takes out those of which somebody was told that they have ended.
 func (s *Store) ToldAlerts(ctx context.Context, firing, ended []string) error {
-	return s.exec(ctx, "note that alerts were told", len(firing)+len(ended), `WITH gone AS (DELETE FROM alerts_told WHERE key = ANY ($2) AND ended_at IS NOT NULL)
+	return s.exec(ctx, "note that alerts were told", len(firing)+len(ended), `
+		WITH gone AS (DELETE FROM alerts_told WHERE key = ANY ($2) AND ended_at IS NOT NULL)
 		UPDATE alerts_told SET told_at = now() WHERE key = ANY ($1) AND ended_at IS NULL`, firing, ended)
 }
 
@@ -94,7 +96,8 @@ const firingColumns = `key, name, severity, labels, summary, since`
 // EndedAlerts returns what was told of alerts that no process has seen to fire for so long: to one of those who ask, which has their end to tell
 // for as long as hold, as with [Store.NotifyAlert]. It takes out those that nobody was told of.
 func (s *Store) EndedAlerts(ctx context.Context, after, hold time.Duration) ([]Firing, error) {
-	return s.firing(ctx, "look which alerts have ended", `WITH untold AS (DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond' AND told_at IS NULL)
+	return s.firing(ctx, "look which alerts have ended", `
+		WITH untold AS (DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond' AND told_at IS NULL)
 		UPDATE alerts_told SET ended_at = now() WHERE seen_at < now() - $1::bigint * interval '1 microsecond' AND told_at IS NOT NULL
 		    AND (ended_at IS NULL OR ended_at < now() - $2::bigint * interval '1 microsecond')
 		RETURNING `+firingColumns, after.Microseconds(), hold.Microseconds())
