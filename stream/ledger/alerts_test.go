@@ -33,7 +33,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 		if l == all[0] {
 			mine.Since = began
 		}
-		yes, err := l.NotifyAlert(t.Context(), &mine, false, repeat)
+		yes, err := l.NotifyAlert(t.Context(), &mine, false, repeat, time.Minute)
 		if err != nil || !mine.Since.Equal(began) {
 			t.Fatal(err, mine.Since)
 		}
@@ -41,7 +41,7 @@ func TestAlertsAreToldOnce(t *testing.T) {
 	}
 	ended := func(l *Ledger, after time.Duration) []FiringAlert {
 		t.Helper()
-		list, err := l.EndedAlerts(t.Context(), after)
+		list, err := l.EndedAlerts(t.Context(), after, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,6 +73,74 @@ func TestAlertsAreToldOnce(t *testing.T) {
 	}
 }
 
+// What a process has said that it tells is its own for as long as it goes on saying so. Once it does not, and has not told it, another tells it:
+// that it fires, and that it has ended. What fires again meanwhile waits for that.
+func TestAlertsThatNobodyTook(t *testing.T) {
+	t.Parallel()
+	cfg := schemaFor(t)
+	l := open(t, cfg)
+	alert := FiringAlert{Key: "A{}", Name: "A", Severity: "warning", Labels: map[string]string{"team": "acme"}, Summary: "a", Since: time.Now().Round(time.Microsecond).UTC()}
+	later := func(d string) {
+		t.Helper()
+		admin(t, cfg.URL.Reveal(), `UPDATE `+cfg.Schema+`.alerts_told SET seen_at = seen_at - interval '`+d+`', told_at = told_at - interval '`+d+`', ended_at = ended_at - interval '`+d+`'`)
+	}
+	fires := func(what string, want bool) {
+		t.Helper()
+		if yes, err := l.NotifyAlert(t.Context(), &alert, false, time.Hour, time.Minute); err != nil || yes != want {
+			t.Errorf("%s: %t %v", what, yes, err)
+		}
+	}
+	ended := func(what string, want ...FiringAlert) {
+		t.Helper()
+		list, err := l.EndedAlerts(t.Context(), 10*time.Second, time.Minute)
+		if diff := cmp.Diff(want, list, cmpopts.EquateEmpty()); diff != "" || err != nil {
+			t.Error(what, diff, err)
+		}
+	}
+	keys := []string{alert.Key, "of no alert"}
+	try := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fires("it begins", true)
+	later("50 seconds")
+	try(l.TellingAlerts(t.Context(), keys, nil, time.Hour, time.Minute))
+	try(l.TellingAlerts(t.Context(), nil, keys, time.Hour, time.Minute)) // of an end that there is not
+	later("50 seconds")
+	fires("it is being told", false)
+	later("11 seconds")
+	fires("nobody was told", true)
+	try(l.ToldAlerts(t.Context(), keys, nil))
+	try(l.ToldAlerts(t.Context(), nil, keys)) // an end that there is not
+	later("59 minutes")
+	fires("somebody was told", false)
+	later("2 minutes")
+	fires("it is told again", true)
+	try(l.ToldAlerts(t.Context(), keys, nil))
+
+	later("20 seconds")
+	ended("it has ended", alert)
+	later("50 seconds")
+	try(l.SeenAlerts(t.Context(), keys)) // it may fire again soon
+	try(l.TellingAlerts(t.Context(), nil, keys, time.Hour, time.Minute))
+	later("50 seconds")
+	ended("its end is being told")
+	later("11 seconds")
+	ended("nobody was told of its end", alert)
+	fires("its end is being told", false)
+	try(l.ToldAlerts(t.Context(), keys, nil)) // a beginning that was told late
+	later("61 seconds")
+	fires("its end was not told, and it is there again", true)
+	later("20 seconds")
+	ended("it has ended again", alert)
+	try(l.ToldAlerts(t.Context(), nil, keys))
+	later("61 seconds")
+	ended("its end was told")
+	fires("it begins anew", true)
+}
+
 // An alert that is silenced fires and is not told: it is listed, told once the silence is over, and its end is told if it was.
 func TestSilencedAlertFires(t *testing.T) {
 	t.Parallel()
@@ -82,7 +150,7 @@ func TestSilencedAlertFires(t *testing.T) {
 	told, not := FiringAlert{Key: "A{}", Name: "A", Severity: "warning", Labels: map[string]string{"team": "acme"}, Summary: "a", Since: began}, FiringAlert{Key: "B{}", Name: "B", Labels: map[string]string{}, Since: began.Add(time.Second)}
 	notify := func(alert FiringAlert, silenced bool) bool {
 		t.Helper()
-		yes, err := l.NotifyAlert(t.Context(), &alert, silenced, time.Hour)
+		yes, err := l.NotifyAlert(t.Context(), &alert, silenced, time.Hour, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +171,7 @@ func TestSilencedAlertFires(t *testing.T) {
 	if list, err = l.FiringAlerts(t.Context()); len(list) != 0 || err != nil {
 		t.Errorf("listed, and nobody has seen it for long: %+v %v", list, err)
 	}
-	list, err = l.EndedAlerts(t.Context(), time.Minute)
+	list, err = l.EndedAlerts(t.Context(), time.Minute, time.Minute)
 	if diff := cmp.Diff([]FiringAlert{told}, list); diff != "" || err != nil {
 		t.Error(diff, err)
 	}

@@ -61,8 +61,8 @@ type capName struct{ path, of string }
 
 // namedCap is what is the same for all actions that count in a cap.
 type namedCap struct {
-	counter string                  // its name; each entity's goes on behind it
-	used    func() prometheus.Gauge // made when it is first known what is used
+	counter string     // its name; each entity's goes on behind it
+	used    *usedShare // of all subscriptions that count in it
 }
 
 // charge is what an action was counted with before its attempt.
@@ -87,20 +87,20 @@ const keepCharge, keepLong = 10 * time.Minute, 24 * time.Hour
 // BudgetMetrics are shared by the budgets of a process.
 type BudgetMetrics struct {
 	stopped *prometheus.CounterVec
-	used    *prometheus.GaugeVec
+	used    *usedShares
 	refused *prometheus.CounterVec
 	log     *slog.Logger
 	lines   sync.Map // of the log, by destination: *rate.Limiter
 }
 
-// NewBudgetMetrics registers the metrics of budgets. What is no cost is told log, too, of a destination once a minute.
-func NewBudgetMetrics(reg prometheus.Registerer, log *slog.Logger) (*BudgetMetrics, error) {
+// NewBudgetMetrics registers the metrics of budgets. What is no cost is told log, too, of a destination once a minute. caps returns the caps
+// that the file has now, each as PATH.runs or PATH.cost: of others it is not told any more what is used; nil has all.
+func NewBudgetMetrics(reg prometheus.Registerer, log *slog.Logger, caps func() []string) (*BudgetMetrics, error) {
 	m := &BudgetMetrics{
 		log: log,
 		stopped: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "forebay", Subsystem: "budget", Name: "stopped_total",
 			Help: "Attempts that a budget has not let begin, by where the file has it, and what is used up: runs or cost."}, []string{"budget", "of"}),
-		used: prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: "forebay", Subsystem: "budget", Name: "used_ratio",
-			Help: "Share of a budget that all processes have used in its window, as this process knows; of entities the one asked for last."}, []string{"budget", "of"}),
+		used: newUsedShares(caps),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "forebay", Subsystem: "budget", Name: "costs_refused_total",
 			Help: "Answers whose cost is no cost: negative, too high, not a decimal. They count as if the run had cost what the one before it has."},
 			[]string{"destination"}),
@@ -195,7 +195,7 @@ func (g *Budgets) take(ctx context.Context, k *ask) (v Verdict, window time.Time
 		return v, window, err
 	}
 	b, l := k.budget, k.limit
-	k.cap.used().Set(float64(a.Used) / float64(l.Units))
+	k.cap.used.set(float64(a.Used)/float64(l.Units), a.Left)
 	if a.OK {
 		return v, a.Window, nil
 	}
@@ -283,8 +283,7 @@ func (g *Budgets) sweep(now time.Time) {
 func (g *Budgets) limit(b *Allowance, of string, c Cap, a sink.Action) (counter.Limit, *namedCap) {
 	known := g.caps[capName{b.Path, of}]
 	if known == nil {
-		path := b.Path // b is read of a file that a reload lets go of
-		known = &namedCap{BudgetCounters + path + "." + of, sync.OnceValue(func() prometheus.Gauge { return g.metrics.used.WithLabelValues(path, of) })}
+		known = &namedCap{BudgetCounters + b.Path + "." + of, g.metrics.used.share(capName{b.Path, of})}
 		g.caps[capName{b.Path, of}] = known
 	}
 	name := known.counter

@@ -28,7 +28,7 @@ func budgets(t *testing.T, store counter.Store, list ...policy.Allowance) *polic
 	done := make(chan struct{})
 	go func() { c.Run(ctx); close(done) }()
 	t.Cleanup(func() { cancel(); <-done })
-	m, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	m, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestRefusedCostsAreLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		m, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
+		m, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,6 +212,59 @@ func TestBudgetWithoutLedger(t *testing.T) {
 	})
 }
 
+// TestBudgetUsedEndsWithItsWindow: what is used is told until the window ends, also where nobody asks for the budget after that,
+// and while the file has it.
+func TestBudgetUsedEndsWithItsWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := counter.New(&ledgertest.Counters{}, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { c.Run(ctx); close(done) }()
+		defer func() { cancel(); <-done }()
+		caps := []string{"a.runs", "b.cost"}
+		reg := prometheus.NewRegistry()
+		m, err := policy.NewBudgetMetrics(reg, slog.New(slog.DiscardHandler), func() []string { return caps })
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := policy.NewBudgets(c, m, func(string, string) []policy.Allowance {
+			return []policy.Allowance{{Path: "a", Runs: policy.Cap{Limit: 2, Per: time.Hour}, OnLimit: ledger.WaitingBudget},
+				{Path: "b", Cost: policy.Cap{Limit: 4, Per: 2 * time.Hour}}}
+		})
+		told := func(when, want string) {
+			t.Helper()
+			families, err := reg.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, f := range families {
+				for _, x := range f.GetMetric() {
+					if f.GetName() == "forebay_budget_used_ratio" {
+						got = append(got, fmt.Sprint(x.GetLabel()[0].GetValue(), ".", x.GetLabel()[1].GetValue(), " ", x.GetGauge().GetValue()))
+					}
+				}
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("%s: %q, want %q", when, got, want)
+			}
+		}
+		told("at first", "")
+		for n := range 3 {
+			before(t, g, action(n, "1"))
+		}
+		told("all runs are used", "a.runs 1, b.cost 0.5")
+		caps = caps[:1]
+		told("the file has the other no more", "a.runs 1")
+		caps = []string{"a.runs", "b.cost"}
+		time.Sleep(time.Hour)
+		told("one window has ended", "b.cost 0.5")
+		time.Sleep(time.Hour)
+		told("both have", "")
+	})
+}
+
 // TestBudgetsMakeNamesOnce: what a budget is called is made once, and not for each action; what is used of it is told.
 func TestBudgetsMakeNamesOnce(t *testing.T) { // not parallel: it counts allocations
 	var store ledgertest.Counters
@@ -223,7 +276,7 @@ func TestBudgetsMakeNamesOnce(t *testing.T) { // not parallel: it counts allocat
 	go func() { c.Run(ctx); close(done) }()
 	defer func() { cancel(); <-done }()
 	reg := prometheus.NewRegistry()
-	m, err := policy.NewBudgetMetrics(reg, slog.New(slog.DiscardHandler))
+	m, err := policy.NewBudgetMetrics(reg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,9 +16,11 @@ import (
 
 // Board is what processes know together: which alerts were told, and which are silenced. *[ledger.Ledger] is one.
 type Board interface {
-	NotifyAlert(ctx context.Context, t *ledger.FiringAlert, silenced bool, repeat time.Duration) (notify bool, err error)
+	NotifyAlert(ctx context.Context, t *ledger.FiringAlert, silenced bool, repeat, hold time.Duration) (notify bool, err error)
 	SeenAlerts(ctx context.Context, keys []string) error
-	EndedAlerts(ctx context.Context, after time.Duration) ([]ledger.FiringAlert, error)
+	TellingAlerts(ctx context.Context, firing, ended []string, repeat, hold time.Duration) error
+	ToldAlerts(ctx context.Context, firing, ended []string) error
+	EndedAlerts(ctx context.Context, after, hold time.Duration) ([]ledger.FiringAlert, error)
 	Silences(ctx context.Context) ([]ledger.Silence, error)
 }
 
@@ -55,9 +57,10 @@ type Notifier struct {
 	cfg      Config
 	tries    *prometheus.CounterVec
 	seen     seen
-	alerts   map[string]*Alert // of the last look, by key
-	fires    map[string]*fires // by key
-	silences []ledger.Silence  // that were known last
+	alerts   map[string]*Alert    // of the last look, by key
+	fires    map[string]*fires    // by key
+	sending  map[string]*delivery // the newest message, by key, until there is no more to do about it
+	silences []ledger.Silence     // that were known last
 	began    time.Time
 	answers  time.Time // since when the board answers; zero: it failed the last time
 	failing  bool      // the log has it that the board fails
@@ -68,14 +71,15 @@ type fires struct {
 	ledger.FiringAlert
 	seen, told time.Time
 	alone      bool // this process told it by itself, and the board has not been asked since
+	missed     bool // nobody has taken what was sent last
 }
 
 // New returns a notifier. It does nothing before [Notifier.Run].
 func New(cfg Config) (*Notifier, error) {
-	n := &Notifier{cfg: cfg, fires: map[string]*fires{}, tries: prometheus.NewCounterVec(prometheus.CounterOpts{
+	n := &Notifier{cfg: cfg, fires: map[string]*fires{}, sending: map[string]*delivery{}, tries: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "forebay_alert_messages_total", Help: "Attempts to tell a receiver of an alert, by result: done or failed."}, []string{"receiver", "result"})}
 	for _, r := range cfg.Receivers {
-		r.waiting = make(chan Message, waitingMessages)
+		r.waiting = make(chan *delivery, waitingMessages)
 		n.tries.WithLabelValues(r.Name, "done")
 		n.tries.WithLabelValues(r.Name, "failed")
 	}
@@ -92,8 +96,7 @@ const boardGrace = 30 * time.Second
 // unseenFor is how long nobody must have seen an alert fire for it to have ended.
 func (n *Notifier) unseenFor() time.Duration { return max(4*n.cfg.Every, 5*time.Second) }
 
-// Run looks until ctx is done, and then closes the receivers' sinks. Messages that were not told by then are lost: an alert that goes on
-// is told again by the next process, after Repeat.
+// Run looks until ctx is done, and then closes the receivers' sinks. What was not told by then another process tells, that asks the same board.
 func (n *Notifier) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	for _, r := range n.cfg.Receivers {
@@ -110,6 +113,11 @@ func (n *Notifier) Run(ctx context.Context) {
 		}
 	}
 	running.Wait()
+	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), boardWithin)
+	defer cancel()
+	if board, err := n.board(asking); err == nil {
+		_ = n.settle(asking, board) // what is not noted is told once more
+	}
 	for _, r := range n.cfg.Receivers {
 		if err := r.Sink.Close(context.WithoutCancel(ctx)); err != nil {
 			n.cfg.Logger.Warn("close receiver of alerts", "receiver", r.Name, "error", err)
@@ -211,6 +219,9 @@ func (n *Notifier) notify(ctx context.Context, now time.Time) error {
 	if err != nil && now.Sub(n.began) < boardGrace {
 		return err // the ledger is not open yet; it knows what others told
 	}
+	if failed := n.settle(ctx, board); failed != nil {
+		board, err = nil, failed
+	}
 	for _, key := range slices.Sorted(maps.Keys(n.alerts)) {
 		if !n.alerts[key].Firing {
 			continue
@@ -228,9 +239,9 @@ func (n *Notifier) notify(ctx context.Context, now time.Time) error {
 	if err := board.SeenAlerts(ctx, held); err != nil || n.answers.IsZero() || now.Sub(n.answers) < max(boardGrace, n.unseenFor()) {
 		return err
 	}
-	ended, err := board.EndedAlerts(ctx, n.unseenFor())
+	ended, err := board.EndedAlerts(ctx, n.unseenFor(), n.hold())
 	for i := range ended {
-		n.send(message(resolved, &ended[i], nil, now))
+		n.send(message(resolved, &ended[i], nil, now), false)
 	}
 	return err
 }
@@ -247,18 +258,22 @@ func (n *Notifier) tell(ctx context.Context, board Board, key string, now time.T
 	due := !silenced && now.Sub(f.told) >= n.cfg.Repeat
 	alone := f.alone || due
 	if board != nil {
-		notify, err := board.NotifyAlert(ctx, &f.FiringAlert, silenced, n.cfg.Repeat)
+		notify, err := board.NotifyAlert(ctx, &f.FiringAlert, silenced, n.cfg.Repeat, n.hold())
 		if err != nil {
 			return err
 		}
-		due, alone = notify && !f.alone, false
+		due, alone = notify && (!f.alone || f.missed), false
+		if notify && !due { // this process has told it, or is about to
+			n.known(&f.FiringAlert, now)
+		}
 	}
 	f.alone = alone
 	if due || f.told.IsZero() && !silenced { // else another has told it
 		f.told = now
 	}
 	if due {
-		n.send(message(firing, &f.FiringAlert, &a.Value, now))
+		f.missed = false
+		n.send(message(firing, &f.FiringAlert, &a.Value, now), board == nil)
 	}
 	return nil
 }
@@ -273,24 +288,8 @@ func (n *Notifier) forget(held []string, now time.Time) {
 	for _, key := range slices.Sorted(maps.Keys(n.fires)) {
 		if f := n.fires[key]; now.Sub(f.seen) > n.unseenFor() {
 			if delete(n.fires, key); f.alone {
-				n.send(message(resolved, &f.FiringAlert, nil, now))
+				n.send(message(resolved, &f.FiringAlert, nil, now), true)
 			}
-		}
-	}
-}
-
-// send puts a message behind those that wait for each receiver that wants it.
-func (n *Notifier) send(m Message) {
-	n.cfg.Logger.Warn("alert "+m.Status, "alert", m.key, "severity", m.Severity, "summary", m.Summary, "runbook", m.RunbookURL)
-	for _, r := range n.cfg.Receivers {
-		if !r.Wants(m.Severity) {
-			continue
-		}
-		select {
-		case r.waiting <- m:
-		default:
-			n.tries.WithLabelValues(r.Name, "failed").Inc()
-			n.cfg.Logger.Error("an alert was not sent: too many messages wait for its receiver; check the receiver in alerts.receivers", "receiver", r.Name, "alert", m.key)
 		}
 	}
 }

@@ -69,9 +69,15 @@ func (s *told) all() []string {
 // board is a ledger as notifiers know it, which fails when it is told to.
 type board struct {
 	mu       sync.Mutex
-	firing   map[string]*fires
+	firing   map[string]*row
 	fails    bool
 	silences []ledger.Silence
+}
+
+// row is an alert of the ledger.
+type row struct {
+	ledger.FiringAlert
+	seen, told, ended time.Time
 }
 
 func (b *board) set(fails bool, silences ...ledger.Silence) {
@@ -80,41 +86,64 @@ func (b *board) set(fails bool, silences ...ledger.Silence) {
 	b.fails, b.silences = fails, silences
 }
 
-func (b *board) NotifyAlert(_ context.Context, t *ledger.FiringAlert, silenced bool, repeat time.Duration) (bool, error) {
+func (b *board) NotifyAlert(_ context.Context, t *ledger.FiringAlert, silenced bool, repeat, hold time.Duration) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := b.firing[t.Key]
 	if f == nil {
-		f = &fires{FiringAlert: *t}
+		f = &row{FiringAlert: *t}
 		b.firing[t.Key] = f
 	}
 	t.Since, f.Summary, f.seen = f.Since, t.Summary, time.Now()
-	if silenced || time.Since(f.told) < repeat {
+	if !f.ended.IsZero() && time.Since(f.ended) < hold {
 		return false, nil
 	}
-	f.told = time.Now()
+	again := !f.ended.IsZero()
+	if f.ended = (time.Time{}); silenced || !again && time.Since(f.told) < repeat {
+		return false, nil
+	}
+	f.told = time.Now().Add(hold - repeat)
 	return true, nil
 }
 
 func (b *board) SeenAlerts(_ context.Context, keys []string) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, key := range keys {
-		if f := b.firing[key]; f != nil {
-			f.seen = time.Now()
-		}
-	}
+	b.each(keys, false, func(f *row) { f.seen = time.Now() })
 	return nil
 }
 
-func (b *board) EndedAlerts(_ context.Context, after time.Duration) (ended []ledger.FiringAlert, _ error) {
+func (b *board) TellingAlerts(_ context.Context, firing, ended []string, repeat, hold time.Duration) error {
+	b.each(firing, false, func(f *row) { f.told = time.Now().Add(hold - repeat) })
+	b.each(ended, true, func(f *row) { f.ended = time.Now() })
+	return nil
+}
+
+func (b *board) ToldAlerts(_ context.Context, firing, ended []string) error {
+	b.each(firing, false, func(f *row) { f.told = time.Now() })
+	b.each(ended, true, func(f *row) { delete(b.firing, f.Key) })
+	return nil
+}
+
+// each changes those of the keys that have ended, or have not.
+func (b *board) each(keys []string, ended bool, change func(*row)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, key := range keys {
+		if f := b.firing[key]; f != nil && f.ended.IsZero() != ended {
+			change(f)
+		}
+	}
+}
+
+func (b *board) EndedAlerts(_ context.Context, after, hold time.Duration) (ended []ledger.FiringAlert, _ error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key, f := range b.firing {
-		if time.Since(f.seen) > after {
-			if delete(b.firing, key); !f.told.IsZero() {
-				ended = append(ended, f.FiringAlert)
-			}
+		switch {
+		case time.Since(f.seen) <= after:
+		case f.told.IsZero():
+			delete(b.firing, key)
+		case time.Since(f.ended) > hold:
+			f.ended, ended = time.Now(), append(ended, f.FiringAlert)
 		}
 	}
 	return ended, nil
@@ -131,7 +160,7 @@ func (b *board) Silences(context.Context) ([]ledger.Silence, error) {
 
 // newBoard returns a board, and how a notifier asks for it.
 func newBoard() (*board, func() (Board, error)) {
-	b := &board{firing: map[string]*fires{}}
+	b := &board{firing: map[string]*row{}}
 	return b, func() (Board, error) { return b, nil }
 }
 
@@ -385,14 +414,15 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// A receiver that fails is tried again under the same key, one that refuses is not, and one that wants other severities hears nothing.
+// A receiver that fails is tried again under the same key, one that refuses gets a new message a little later, and one that wants other
+// severities hears nothing.
 func TestReceivers(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail func(n int) error
 		want []string
 	}{
 		"fails twice":    {func(n int) error { return failure(n <= 2, sink.ClassBusy) }, []string{`firing ForebayTest{instance="a:1",subscription="acme.fulfil"} 43s`}},
-		"refuses":        {func(n int) error { return failure(n == 1, sink.ClassRejected) }, nil},
+		"refuses once":   {func(n int) error { return failure(n == 1, sink.ClassRejected) }, []string{`firing ForebayTest{instance="a:1",subscription="acme.fulfil"} 1m20s`}},
 		"fails for long": {func(n int) error { return failure(n < 100, sink.ClassNetwork) }, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -404,7 +434,7 @@ func TestReceivers(t *testing.T) {
 				is(t, "told", w.sink.all(), c.want...)
 				w.sink.mu.Lock()
 				defer w.sink.mu.Unlock()
-				if w.sink.tries > 25 {
+				if w.sink.tries > 40 {
 					t.Errorf("%d attempts", w.sink.tries)
 				}
 			})
@@ -420,6 +450,198 @@ func TestReceivers(t *testing.T) {
 		if w.sink.tries != 0 {
 			t.Errorf("%d attempts", w.sink.tries)
 		}
+	})
+}
+
+// down has a receiver fail until a time from now on.
+func (s *told) down(until time.Duration) {
+	back := time.Now().Add(until)
+	s.fail = func(int) error { return failure(time.Now().Before(back), sink.ClassNetwork) }
+}
+
+// short cuts a line of what was told down to its status and when, and returns whether there is one.
+func short(lines []string) (out []string) {
+	for _, line := range lines {
+		word := strings.Fields(line)
+		out = append(out, word[0]+" "+word[len(word)-1])
+	}
+	return out
+}
+
+// What no receiver takes for as long as it is tried is told once one takes it again, long before Repeat: that an alert fires, and that it has
+// ended; with a board and without.
+func TestToldOnceTheReceiverIsBack(t *testing.T) {
+	for name, shared := range map[string]bool{"with a board": true, "alone": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ask func() (Board, error)
+				if shared {
+					_, ask = newBoard()
+				}
+				w := newWorld(t, ask, func(c *Config) { c.Repeat = 4 * time.Hour })
+				w.sink.down(16*time.Minute + 40*time.Second)
+				w.gauge.WithLabelValues("acme.fulfil").Set(1)
+				time.Sleep(time.Hour)
+				w.sink.mu.Lock()
+				w.sink.down(20 * time.Minute)
+				w.sink.mu.Unlock()
+				w.gauge.WithLabelValues("acme.fulfil").Set(0)
+				time.Sleep(time.Hour)
+				got := short(w.sink.all())
+				if len(got) != 2 || !within(got[0], "firing", 16*time.Minute+40*time.Second) || !within(got[1], "resolved", 80*time.Minute) {
+					t.Error(got)
+				}
+				time.Sleep(3 * time.Hour)
+				is(t, "told once each", short(w.sink.all()), got...)
+			})
+		})
+	}
+}
+
+// within returns whether a line has a status and a time of at most a minute and a half behind since.
+func within(line, status string, since time.Duration) bool {
+	was, text, _ := strings.Cut(line, " ")
+	at, err := time.ParseDuration(text)
+	return err == nil && was == status && at >= since && at <= since+90*time.Second
+}
+
+// What a process has not told before it ends, the next one tells.
+func TestTheNextProcessTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ask := newBoard()
+		begin := func(set float64, down time.Duration) *world {
+			w := newWorld(t, ask, func(c *Config) { c.Repeat = 4 * time.Hour })
+			w.sink.down(down)
+			w.gauge.WithLabelValues("acme.fulfil").Set(set)
+			return w
+		}
+		first := begin(1, time.Hour)
+		time.Sleep(45 * time.Second)
+		first.stop()
+		second := begin(1, 0)
+		time.Sleep(5 * time.Minute)
+		got := short(second.sink.all())
+		if len(got) != 1 || !within(got[0], "firing", 30*time.Second) {
+			t.Error(got)
+		}
+		second.sink.mu.Lock()
+		second.sink.down(time.Hour)
+		second.sink.mu.Unlock()
+		second.gauge.WithLabelValues("acme.fulfil").Set(0)
+		time.Sleep(90 * time.Second)
+		second.stop()
+		third := begin(0, 0)
+		time.Sleep(5 * time.Minute)
+		if got := short(third.sink.all()); len(got) != 1 || !within(got[0], "resolved", 40*time.Second) {
+			t.Error(got)
+		}
+	})
+}
+
+// What a process has sent without the ledger, and nobody has taken, does not count as told when the ledger answers again.
+func TestMissedWithoutTheLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board, ask := newBoard()
+		w := newWorld(t, ask, nil)
+		time.Sleep(5*time.Minute + time.Second)
+		board.set(true)
+		w.sink.down(14*time.Minute + 45*time.Second) // it was given up just before
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(14*time.Minute + 45*time.Second)
+		board.set(false)
+		time.Sleep(30 * time.Minute)
+		is(t, "told", short(w.sink.all()), "firing 19m50s")
+	})
+}
+
+// What is on its way when the ledger answers again is not sent a second time.
+func TestOnItsWayWhenTheLedgerIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		board, ask := newBoard()
+		w := newWorld(t, ask, nil)
+		time.Sleep(5*time.Minute + time.Second)
+		board.set(true)
+		w.sink.down(12 * time.Minute)
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(5 * time.Minute)
+		board.set(false)
+		time.Sleep(30 * time.Minute)
+		if got := short(w.sink.all()); len(got) != 1 || !within(got[0], "firing", 17*time.Minute) {
+			t.Error(got)
+		}
+	})
+}
+
+// A message that was taken just before its process ends is not told again by the next.
+func TestTakenBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ask := newBoard()
+		first := newWorld(t, ask, nil)
+		first.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(41 * time.Second)
+		first.stop()
+		is(t, "told", short(first.sink.all()), "firing 40s")
+		second := newWorld(t, ask, nil)
+		second.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(50 * time.Minute)
+		is(t, "told again", second.sink.all())
+	})
+}
+
+// receiver adds a receiver of everything to a configuration.
+func (c *Config) receiver(name string) *told {
+	s := &told{began: time.Now(), keys: map[schemas.ActionID]bool{}}
+	c.Receivers = append(c.Receivers, &Receiver{Name: name, Sink: s, Wants: func(string) bool { return true }, Timeout: time.Second})
+	return s
+}
+
+// Where one receiver takes a message and another does not, the other is sent it until it takes it, and the first is not sent it again;
+// nor is one that refuses it.
+func TestOneReceiverMisses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ask := newBoard()
+		var pager, refuses *told
+		w := newWorld(t, ask, func(c *Config) {
+			c.Repeat = 4 * time.Hour
+			pager, refuses = c.receiver("pager"), c.receiver("refuses")
+			refuses.fail = func(int) error { return failure(true, sink.ClassRejected) }
+		})
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(5*time.Minute + time.Second)
+		pager.mu.Lock()
+		pager.down(40 * time.Minute)
+		pager.mu.Unlock()
+		w.gauge.WithLabelValues("acme.fulfil").Set(0)
+		time.Sleep(3 * time.Hour)
+		is(t, "one", short(w.sink.all()), "firing 40s", "resolved 5m50s")
+		if got := short(pager.all()); len(got) != 2 || got[0] != "firing 40s" || !within(got[1], "resolved", 45*time.Minute) {
+			t.Error(got)
+		}
+		refuses.mu.Lock()
+		defer refuses.mu.Unlock()
+		if refuses.tries != 2 {
+			t.Errorf("%d attempts", refuses.tries)
+		}
+	})
+}
+
+// What one receiver has missed it is not sent any more once the alert has ended, which another process has told.
+func TestMissedAndOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ask := newBoard()
+		other := newWorld(t, ask, nil)
+		time.Sleep(5 * time.Second) // it looks before this one
+		var pager *told
+		w := newWorld(t, ask, func(c *Config) {
+			pager = c.receiver("pager")
+			pager.down(15 * time.Minute)
+		})
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(13*time.Minute + 55*time.Second) // it is given up at 14m43s, and over by then
+		w.gauge.WithLabelValues("acme.fulfil").Set(0)
+		time.Sleep(30 * time.Minute)
+		is(t, "the other process", short(other.sink.all()), "resolved 14m40s")
+		is(t, "what missed it", pager.all())
 	})
 }
 

@@ -13,7 +13,7 @@ import (
 const (
 	// waitingMessages is how many messages wait for a receiver at most; what comes then is dropped, and logged.
 	waitingMessages = 256
-	// triedFor is for how long a message is tried.
+	// triedFor is for how long a message is tried, before those behind it are.
 	triedFor = 15 * time.Minute
 	// mostWait is how long is waited for between attempts at most.
 	mostWait = time.Minute
@@ -27,7 +27,7 @@ type Receiver struct {
 	Timeout time.Duration // of one attempt
 	Settle  time.Duration // the least between attempts, as the sink's spec has it
 
-	waiting chan Message // never closed
+	waiting chan *delivery // never closed
 }
 
 // run tells messages one after the other, until ctx is done: of one alert, an older one never comes after a newer.
@@ -37,19 +37,20 @@ func (r *Receiver) run(ctx context.Context, log *slog.Logger, tries *prometheus.
 		select {
 		case <-ctx.Done():
 			return
-		case m := <-r.waiting:
-			r.send(ctx, log, tries, m)
+		case d := <-r.waiting:
+			taken, missed := r.send(ctx, log, tries, d.Message)
+			d.answered(r, taken, missed)
 		}
 	}
 }
 
-// send tries a message until it is taken, refused for good, or too old.
-func (r *Receiver) send(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec, m Message) {
+// send tries a message until it is taken, refused for good, or missed: tried for too long.
+func (r *Receiver) send(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec, m Message) (taken, missed bool) {
 	log = log.With("alert", m.key, "status", m.Status)
 	a, err := m.action(r.Name)
 	if err != nil {
 		log.Error("message about an alert cannot be made", "error", err)
-		return
+		return false, false
 	}
 	began, wait := time.Now(), max(time.Second, r.Settle)
 	for {
@@ -66,22 +67,22 @@ func (r *Receiver) send(ctx context.Context, log *slog.Logger, tries *prometheus
 		case class == sink.ClassOK:
 			tries.WithLabelValues(r.Name, "done").Inc()
 			log.Info("alert sent")
-			return
+			return true, false
 		case ctx.Err() != nil:
-			return
+			return false, true
 		}
 		tries.WithLabelValues(r.Name, "failed").Inc()
 		next := max(wait, min(out.RetryAfter, 5*time.Minute))
 		if !class.Retried() || time.Since(began)+next > triedFor {
 			log.Error("an alert was not sent: its receiver does not take it; check the receiver in alerts.receivers", "class", string(class), "attempts", a.Attempt, "error", err)
-			return
+			return false, class.Retried()
 		}
 		log.Warn("an alert could not be sent; trying again", "class", string(class), "in", next, "error", err)
 		pause := time.NewTimer(next)
 		select {
 		case <-ctx.Done():
 			pause.Stop()
-			return
+			return false, true
 		case <-pause.C:
 		}
 		wait = min(2*wait, mostWait)

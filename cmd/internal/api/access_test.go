@@ -501,7 +501,7 @@ func TestOthersAlertsAreNotListed(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.Body), &list); err != nil || got.Status != http.StatusOK {
 		t.Fatalf("%v: %+v", err, got)
 	}
-	if len(list.Items) != 1 || list.Items[0].Team != "acme" || strings.Contains(got.Body, "pay") {
+	if len(list.Items) != 1 || list.Items[0].Team != "acme" || strings.Contains(got.Body, "pay") || !list.NotLookedFor {
 		t.Errorf("%s", got.Body)
 	}
 }

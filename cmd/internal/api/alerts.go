@@ -33,6 +33,8 @@ type AlertList struct {
 	Items    []AlertItem   `json:"items"`
 	Next     string        `json:"next"` // always empty: the list has one page
 	Silences []SilenceItem `json:"silences"`
+	// NotLookedFor says that this process looks for no alerts: its file names no receiver. Others of the ledger may.
+	NotLookedFor bool `json:"not_looked_for"`
 }
 
 // SilenceRequest silences an alert. By is who says so, as the client tells it.
@@ -63,7 +65,7 @@ func (s *server) alerts(ctx context.Context, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := AlertList{Items: []AlertItem{}, Silences: []SilenceItem{}}
+	shown := AlertList{Items: []AlertItem{}, Silences: []SilenceItem{}, NotLookedFor: found.NotLookedFor}
 	for _, i := range found.Items {
 		if who(ctx).All() || i.Team != "" && who(ctx).Of(i.Team) {
 			shown.Items = append(shown.Items, i)

@@ -364,7 +364,7 @@ func (w *world) Alerts(context.Context) (*AlertList, error) {
 	}), listOf("", func(team string) SilenceItem {
 		return SilenceItem{ID: map[string]int64{"acme": 1, "pay": 2}[team], Alert: "ForebayLag", Team: team, Reason: "it is known", By: "bob", Until: time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)}
 	})
-	return &AlertList{Items: append(one, AlertItem{Alert: "ForebayDeadLetter", Labels: map[string]string{"destination": "third-pagers"}}), Silences: two}, nil
+	return &AlertList{Items: append(one, AlertItem{Alert: "ForebayDeadLetter", Labels: map[string]string{"destination": "third-pagers"}}), Silences: two, NotLookedFor: true}, nil
 }
 
 func (w *world) SilenceAlert(_ context.Context, alert string, r SilenceRequest) (*SilenceItem, error) {

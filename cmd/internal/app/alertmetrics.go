@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -67,8 +68,11 @@ func (l look) byOwner() map[[3]string]float64 {
 	}
 	for _, row := range l.rows {
 		of := row.ID
-		if row.Kind == api.KindApproval { // the id is that of a question
+		switch row.Kind {
+		case api.KindApproval: // the id is that of a question
 			of = row.Team + "." + row.Subscription
+		case api.KindBudget: // the id may be that of an entity
+			of, _, _ = strings.Cut(of, " ")
 		}
 		sums[[3]string{row.Kind, row.Team, of}]++
 	}

@@ -97,8 +97,14 @@ func TestWaitingByOwner(t *testing.T) {
 		},
 		backlogs: map[nameInTeam]producer.Backlog{{"acme", "orders"}: {}},
 	}
+	for _, entity := range []string{"o-1", "o-2"} { // each has an id of its own, which is no label
+		l.rows = append(l.rows, budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.runs /acme/orders " + entity, Used: 5, Limit: 5}, nil, time.Now()))
+		if got, want := l.rows[len(l.rows)-1].ID, "teams.acme.budget.runs /acme/orders "+entity; got != want {
+			t.Errorf("the id is %q, want %q", got, want)
+		}
+	}
 	want := map[[3]string]float64{{"dead_letter", "acme", "acme.fulfil"}: 7, {"stopped_partition", "acme", "acme.fulfil"}: 2,
-		{"unmatched_keys", "acme", "acme/orders"}: 1, {"paused_destination", "", "pagers"}: 1, {"approval", "acme", "acme.fulfil"}: 2}
+		{"unmatched_keys", "acme", "acme/orders"}: 1, {"paused_destination", "", "pagers"}: 1, {"approval", "acme", "acme.fulfil"}: 2, {"budget", "acme", "teams.acme.budget.runs"}: 2}
 	if diff := cmp.Diff(want, l.byOwner()); diff != "" {
 		t.Error(diff)
 	}

@@ -26,7 +26,7 @@ func (s *alertsAPI) Alerts(ctx context.Context) (*api.AlertList, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &api.AlertList{}
+	out := &api.AlertList{NotLookedFor: s.a.alerts == nil}
 	if out.Silences, err = l.Silences(ctx); err != nil {
 		return nil, err
 	}

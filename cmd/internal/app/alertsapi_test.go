@@ -3,7 +3,32 @@ package app
 import (
 	"fmt"
 	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/alerts"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
+
+// A process whose file names no receiver says that it looks for no alerts, so that an empty list is not taken for quiet.
+func TestAlertsNotLookedFor(t *testing.T) {
+	t.Parallel()
+	url, schema := pgtest.Schema(t)
+	cfg := (&ledgerPlace{url, schema}).config()
+	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	l, err := ledger.Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, looks := range []*alerts.Notifier{nil, {}} {
+		list, err := (&alertsAPI{&App{stream: &streams{ledger: l}, alerts: looks}}).Alerts(t.Context())
+		if err != nil || list.NotLookedFor != (looks == nil) {
+			t.Errorf("looks %t: %+v %v", looks != nil, list, err)
+		}
+	}
+}
 
 func TestKnownAlert(t *testing.T) {
 	t.Parallel()

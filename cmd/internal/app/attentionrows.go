@@ -173,6 +173,7 @@ func budgetRow(u ledger.CounterUsed, limits []api.BudgetItem, now time.Time) api
 		i.Command += " --team " + i.Team
 	}
 	if ofEntity {
+		i.ID += " " + entity
 		i.Source, i.Entity, _ = strings.Cut(entity, " ")
 		if i.Team == "" { // of a shared destination: what a team's events use is that team's to know
 			i.Team, i.Teams = teamOfSource(i.Source), nil

@@ -67,6 +67,19 @@ func allowancesOf(file *config.Config, at nameInTeam, action, destination string
 	return list
 }
 
+// budgetCaps lists the caps of the file's budgets, each as PATH.runs or PATH.cost.
+func (a *App) budgetCaps() (names []string) {
+	for _, b := range a.file().Budgets() {
+		if b.Runs != nil {
+			names = append(names, b.Path+".runs")
+		}
+		if b.Cost != nil {
+			names = append(names, b.Path+".cost")
+		}
+	}
+	return names
+}
+
 // mostOfEntities is of how many entities what is used of a budget is listed: those that have used most.
 const mostOfEntities = 20
 

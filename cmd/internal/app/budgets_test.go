@@ -102,3 +102,13 @@ func TestBudgetItems(t *testing.T) {
 	}
 	p.clean()
 }
+
+// What is used is told of the caps that the file has now.
+func TestBudgetCaps(t *testing.T) {
+	t.Parallel()
+	a := &App{}
+	a.current.Store(&config.Config{Teams: map[string]*config.Team{"acme": {Budget: &config.Budget{Runs: &config.RunsBudget{}, Cost: &config.CostBudget{}}}, "pay": {Budget: &config.Budget{Cost: &config.CostBudget{}}}}})
+	if got, want := strings.Join(a.budgetCaps(), " "), "teams.acme.budget.runs teams.acme.budget.cost teams.pay.budget.cost"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -84,7 +84,7 @@ func newStreams(a *App) (*streams, error) {
 	if s.pauses, err = newSubscriptionPauses(s); err != nil {
 		return nil, err
 	}
-	if s.budgets, err = policy.NewBudgetMetrics(a.registry, a.log); err != nil {
+	if s.budgets, err = policy.NewBudgetMetrics(a.registry, a.log, a.budgetCaps); err != nil {
 		return nil, err
 	}
 	metrics, err := backfill.NewMetrics(a.registry)

@@ -35,7 +35,7 @@ func laneGuards(l *ledger.Ledger, ns *ledger.Namespace, counters *counter.Counte
 		}
 		conditions = append(conditions, x)
 	}
-	metrics, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+	metrics, err := policy.NewBudgetMetrics(prometheus.NewRegistry(), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return nil, err
 	}

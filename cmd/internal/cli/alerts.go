@@ -23,6 +23,9 @@ func (c *alertsListCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
+	if list.NotLookedFor {
+		fmt.Fprintln(e.Stderr, noReceiver)
+	}
 	if c.Silences {
 		type item = api.SilenceItem
 		return printList(e, api.Page[item]{Items: list.Silences}, silenceID,
@@ -44,6 +47,9 @@ func (c *alertsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "summary", value: func(i item) string { return i.Summary }},
 		column[item]{name: "runbook", wide: true, value: func(i item) string { return i.RunbookURL }})
 }
+
+// noReceiver is what a process says of alerts that looks for none.
+const noReceiver = "no receiver is in the file: this process looks for no alerts (alerts.receivers); Prometheus knows which fire, silence them there"
 
 func silenceID(i api.SilenceItem) string { return strconv.FormatInt(i.ID, 10) }
 
@@ -74,6 +80,11 @@ func (c *alertsSilenceCmd) Run(e *env, client *api.Client) error {
 	}
 	if c.DryRun {
 		fmt.Fprintln(e.Stderr, "dry run: nothing was silenced")
+		return nil
+	}
+	if list, err := client.Alerts(e.ctx); err == nil && list.NotLookedFor {
+		fmt.Fprintf(e.Stderr, "%s; of alert %s only processes of the ledger that look for it send nothing until %s\n",
+			noReceiver, plain(made.Alert), formatTime(made.Until))
 		return nil
 	}
 	fmt.Fprintf(e.Stderr, "alert %s is silenced until %s: nothing is sent of it before then; `forebay alerts unsilence %d --reason TEXT` ends that earlier\n", plain(made.Alert), formatTime(made.Until), made.ID)

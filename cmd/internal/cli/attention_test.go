@@ -43,3 +43,12 @@ func TestCommandsReachTheAskedProcess(t *testing.T) {
 		}
 	}
 }
+
+// A budget that each entity has is listed with the entity, and what lists ids tells them apart.
+func TestBudgetsOfEntities(t *testing.T) {
+	t.Parallel()
+	const id = "teams.acme.subscriptions.fulfil.budget.runs /acme/orders o-1"
+	if got := whereText(api.AttentionItem{Kind: api.KindBudget, ID: id, Team: "acme", Source: "/acme/orders", Entity: "o-1"}); got != id {
+		t.Error(got)
+	}
+}

@@ -81,7 +81,7 @@ func where(i api.AttentionItem) (w struct{ Text, Link string }) {
 	}
 	w.Text = i.ID
 	switch {
-	case i.Kind == api.KindDown || i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindExpires || i.Kind == api.KindClock || i.Kind == api.KindSpooling:
+	case i.Kind == api.KindBudget || i.Kind == api.KindDown || i.Kind == api.KindPaused || i.Kind == api.KindKeys || i.Kind == api.KindExpires || i.Kind == api.KindClock || i.Kind == api.KindSpooling:
 	case i.Entity != "":
 		w.Text, w.Link = of+" "+i.Source+" "+i.Entity, entityLink(i.Team, i.Subscription, i.Source, i.Entity)
 	case i.Kind == api.KindQuarantinedDelivery:

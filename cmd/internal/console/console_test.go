@@ -237,12 +237,17 @@ func TestAttention(t *testing.T) {
 		{api.AttentionItem{Kind: api.KindQuarantinedDelivery, ID: "quarantine.acme.orders/1@7", Team: "acme", Source: "orders"}, deliveryURL},
 		{api.AttentionItem{Kind: api.KindPaused, ID: "acme/agent", Team: "acme"}, destinationURL},
 		{api.AttentionItem{Kind: api.KindDown, ID: "acme/agent", Team: "acme"}, destinationURL},
+		{api.AttentionItem{Kind: api.KindBudget, ID: "teams.acme.budget.runs /acme/orders o-1", Team: "acme", Source: "/acme/orders", Entity: "o-1"}, ""},
 		{api.AttentionItem{Kind: api.KindPaused, ID: "pagers"}, "/console/destinations/pagers"},
 		{api.AttentionItem{Kind: api.KindKeys, ID: "acme/orders", Team: "acme", Source: "orders"}, sourceURL},
 		{api.AttentionItem{Kind: api.KindStopped, ID: "acme.fulfil", Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Partition: new(int32(1))}, subscriptionURL},
 	} {
-		if got := where(tt.item).Link; got != tt.link {
-			t.Errorf("%s leads to %s, want %s", tt.item.Kind, got, tt.link)
+		got := where(tt.item)
+		if got.Link != tt.link {
+			t.Errorf("%s leads to %s, want %s", tt.item.Kind, got.Link, tt.link)
+		}
+		if tt.item.Kind == api.KindBudget && got.Text != tt.item.ID {
+			t.Errorf("a budget is called %s", got.Text)
 		}
 	}
 	if s := get(t, h, "/console/attention?kind=dead"); s.status != http.StatusBadRequest {

@@ -40,14 +40,19 @@ type Silence struct {
 }
 
 // NotifyAlert notes that an alert fires, and returns whether it is to be told: nobody has, or not for as long as repeat; one that is silenced is
-// not. Only one of those who ask at once is told so. The beginning that is kept is that of the first.
-func (s *Store) NotifyAlert(ctx context.Context, t *Firing, silenced bool, repeat time.Duration) (notify bool, err error) {
+// not. Only one of those who ask at once is told so, and has it to tell for as long as hold: [Store.TellingAlerts] makes that longer, and
+// [Store.ToldAlerts] says that it was told. Otherwise the next who asks is to tell it. What fires again while its end is being told waits for that.
+// The beginning that is kept is that of the first.
+func (s *Store) NotifyAlert(ctx context.Context, t *Firing, silenced bool, repeat, hold time.Duration) (notify bool, err error) {
 	err = s.db.QueryRow(ctx, `INSERT INTO alerts_told (key, name, severity, labels, summary, since, told_at)
-		VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $8::boolean THEN NULL ELSE now() END)
+		VALUES ($1, $2, $3, $4, $5, $6, CASE WHEN $8::boolean THEN NULL ELSE now() - ($7::bigint - $9::bigint) * interval '1 microsecond' END)
 		ON CONFLICT (key) DO UPDATE SET seen_at = now(), summary = EXCLUDED.summary,
-		    told_at = CASE WHEN alerts_told.told_at > now() - $7::bigint * interval '1 microsecond' THEN alerts_told.told_at
-		        ELSE coalesce(EXCLUDED.told_at, alerts_told.told_at) END
-		RETURNING coalesce(told_at = now(), false), since`, t.Key, t.Name, t.Severity, t.Labels, pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds(), silenced).Scan(&notify, &t.Since)
+		    told_at = CASE WHEN alerts_told.ended_at > now() - $9::bigint * interval '1 microsecond'
+		            OR alerts_told.ended_at IS NULL AND alerts_told.told_at > now() - $7::bigint * interval '1 microsecond' THEN alerts_told.told_at
+		        ELSE coalesce(EXCLUDED.told_at, alerts_told.told_at) END,
+		    ended_at = CASE WHEN alerts_told.ended_at > now() - $9::bigint * interval '1 microsecond' THEN alerts_told.ended_at END
+		RETURNING coalesce(told_at = now() - ($7::bigint - $9::bigint) * interval '1 microsecond', false), since`, t.Key, t.Name, t.Severity, t.Labels,
+		pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds(), silenced, hold.Microseconds()).Scan(&notify, &t.Since)
 	if err != nil {
 		return false, unavailable("note that an alert fires", err)
 	}
@@ -57,21 +62,45 @@ func (s *Store) NotifyAlert(ctx context.Context, t *Firing, silenced bool, repea
 
 // SeenAlerts notes that alerts go on that do not fire now, because they have not held for long again: those that were told have not ended.
 func (s *Store) SeenAlerts(ctx context.Context, keys []string) error {
-	if len(keys) == 0 {
+	return s.exec(ctx, "note that alerts fire", len(keys), `UPDATE alerts_told SET seen_at = now() WHERE key = ANY ($1) AND ended_at IS NULL`, keys)
+}
+
+// TellingAlerts notes that this process still tries to tell that alerts fire, and that alerts have ended: nobody else does for as long as hold.
+func (s *Store) TellingAlerts(ctx context.Context, firing, ended []string, repeat, hold time.Duration) error {
+	return s.exec(ctx, "note that alerts are being told", len(firing)+len(ended), `UPDATE alerts_told
+		SET ended_at = CASE WHEN ended_at IS NOT NULL THEN now() END,
+		told_at = CASE WHEN ended_at IS NOT NULL THEN told_at ELSE now() - ($3::bigint - $4::bigint) * interval '1 microsecond' END
+		WHERE key = ANY ($1) AND ended_at IS NULL OR key = ANY ($2) AND ended_at IS NOT NULL`, firing, ended, repeat.Microseconds(), hold.Microseconds())
+}
+
+// ToldAlerts notes that somebody was told that alerts fire, and takes out those of which somebody was told that they have ended.
+func (s *Store) ToldAlerts(ctx context.Context, firing, ended []string) error {
+	return s.exec(ctx, "note that alerts were told", len(firing)+len(ended), `
+		WITH gone AS (DELETE FROM alerts_told WHERE key = ANY ($2) AND ended_at IS NOT NULL)
+		UPDATE alerts_told SET told_at = now() WHERE key = ANY ($1) AND ended_at IS NULL`, firing, ended)
+}
+
+// exec runs a statement about so many alerts, if there are any.
+func (s *Store) exec(ctx context.Context, op string, alerts int, query string, args ...any) error {
+	if alerts == 0 {
 		return nil
 	}
-	if _, err := s.db.Exec(ctx, `UPDATE alerts_told SET seen_at = now() WHERE key = ANY ($1)`, keys); err != nil {
-		return unavailable("note that alerts fire", err)
+	if _, err := s.db.Exec(ctx, query, args...); err != nil {
+		return unavailable(op, err)
 	}
 	return nil
 }
 
 const firingColumns = `key, name, severity, labels, summary, since`
 
-// EndedAlerts takes out what no process has seen to fire for so long, and returns what was told of it: to one of those who ask.
-func (s *Store) EndedAlerts(ctx context.Context, after time.Duration) ([]Firing, error) {
-	return s.firing(ctx, "look which alerts have ended", `WITH gone AS (DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond' RETURNING `+firingColumns+`, told_at)
-		SELECT `+firingColumns+` FROM gone WHERE told_at IS NOT NULL`, after.Microseconds())
+// EndedAlerts returns what was told of alerts that no process has seen to fire for so long: to one of those who ask, which has their end to tell
+// for as long as hold, as with [Store.NotifyAlert]. It takes out those that nobody was told of.
+func (s *Store) EndedAlerts(ctx context.Context, after, hold time.Duration) ([]Firing, error) {
+	return s.firing(ctx, "look which alerts have ended", `
+		WITH untold AS (DELETE FROM alerts_told WHERE seen_at < now() - $1::bigint * interval '1 microsecond' AND told_at IS NULL)
+		UPDATE alerts_told SET ended_at = now() WHERE seen_at < now() - $1::bigint * interval '1 microsecond' AND told_at IS NOT NULL
+		    AND (ended_at IS NULL OR ended_at < now() - $2::bigint * interval '1 microsecond')
+		RETURNING `+firingColumns, after.Microseconds(), hold.Microseconds())
 }
 
 // FiringAlerts lists what fires, as far as any process has said so in the last five minutes; also what is silenced.
