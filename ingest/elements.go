@@ -55,6 +55,15 @@ func (h *Handler) appendEach(ctx context.Context, d *delivery, host string, elem
 	return d.stored(ctx, h.c.Log.AppendAll(ctx, d.deadline, d.source.Topic, b.events, d.source.QuarantineTopic, b.unusable), taken)
 }
 
+// Unusable returns an element of a kept delivery that cannot become an event as it is kept alone: as if the delivery had come with it now. It is
+// counted from 1.
+func (s *Source) Unusable(whole *Delivery, element *verify.Request, number int, cause error) *Delivery {
+	d := *whole
+	d.Kind, d.Element, d.Body, d.Headers = KindUnusable, number, element.Body, keptHeaders(element.Header, "", s.mapper())
+	d.Reason, d.Detail = whyUnusable(cause)
+	return &d
+}
+
 // emptyList is the reason of an accepted delivery whose list has no element.
 const emptyList = "empty_list"
 

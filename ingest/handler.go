@@ -295,16 +295,21 @@ func (h *Handler) quarantine(ctx context.Context, d *delivery, host string, caus
 
 // unusable is the delivery as it is kept in quarantine, with why it cannot become an event.
 func (d *delivery) unusable(cause error, headers []schemas.Header) *Delivery {
-	reason, detail := "internal", ""
-	if u, ok := errors.AsType[*provider.Unusable](cause); ok {
-		reason, detail = u.Reason, u.Detail
-	} else if f, ok := errors.AsType[*schemas.FieldError](cause); ok {
-		reason, detail = f.Reason, f.Field+": "+f.Detail
-	}
+	reason, detail := whyUnusable(cause)
 	return &Delivery{
 		Team: d.team, Source: d.name, Kind: KindUnusable, Reason: reason, Detail: detail, Method: d.request.Method,
 		URL: d.request.URL[:min(len(d.request.URL), maxURL)], Secret: d.request.Secret, Caller: d.request.Caller, Headers: headers, Body: d.request.Body, Received: d.received,
 	}
+}
+
+func whyUnusable(cause error) (reason, detail string) {
+	if u, ok := errors.AsType[*provider.Unusable](cause); ok {
+		return u.Reason, u.Detail
+	}
+	if f, ok := errors.AsType[*schemas.FieldError](cause); ok {
+		return f.Reason, f.Field + ": " + f.Detail
+	}
+	return "internal", ""
 }
 
 // stored returns the verdict on a delivery by what the log has said of it: v once it is durable. If it is not, it is never the sender's fault.

@@ -50,7 +50,7 @@ var errTimeUp = errors.New("no ack within the first wait")
 // produce sends r and waits for its ack until ctx is done or deadline; zero is no deadline. An error of waiting leaves open whether r was
 // written. r may use the memory of c, so c is reused only where the client does not have r: after the ack, or if r was never sent.
 func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *kgo.Record) error {
-	topic, left := r.Topic, firstWait
+	topic, size, left := r.Topic, sizeOf(r), firstWait
 	if !deadline.IsZero() {
 		left = min(left, time.Until(deadline))
 	}
@@ -68,7 +68,7 @@ func (p *Producer) produce(ctx context.Context, deadline time.Time, c *call, r *
 	} else if c.timer.Stop() { // else errTimeUp is in done, and the next record would take it for its own
 		p.reuse(c)
 	}
-	return p.failed(ctx, client, topic, err)
+	return p.failed(ctx, client, topic, size, err)
 }
 
 // start gives r to the client, unless it is too late or there is no room.
@@ -98,15 +98,17 @@ func (p *Producer) ProduceAll(ctx context.Context, deadline time.Time, records [
 		*call
 		client *kgo.Client
 		topic  string
+		size   int64
 	}
 	all := make([]sent, 0, len(records))
 	for _, r := range records {
 		c := p.calls.Get().(*call)
+		size := sizeOf(r)
 		client, err := p.start(ctx, deadline, c, r)
 		if failed = err; err != nil {
 			break // those before it are on their way
 		}
-		all = append(all, sent{c, client, r.Topic})
+		all = append(all, sent{c, client, r.Topic, size})
 	}
 	durable = len(all)
 	for i, s := range all {
@@ -115,7 +117,7 @@ func (p *Producer) ProduceAll(ctx context.Context, deadline time.Time, records [
 			err = p.unanswered(s.topic, gaveUp)
 		} else {
 			p.reuse(s.call)
-			err = p.failed(ctx, s.client, s.topic, err)
+			err = p.failed(ctx, s.client, s.topic, s.size, err)
 		}
 		if err != nil && i < durable {
 			durable, failed = i, err

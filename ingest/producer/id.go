@@ -61,11 +61,15 @@ func (p *Producer) exchange(client *kgo.Client) bool {
 	return true
 }
 
-// failed maps the error of a record that a client was given. Where the client has no producer id, it says that instead.
-func (p *Producer) failed(ctx context.Context, client *kgo.Client, topic string, err error) error {
+// failed maps the error of a record of that size that a client was given. Where the client has no producer id, it says that instead. What the client
+// itself does not send for its size is not [kerr.MessageTooLarge], though TooLarge: the topic was not asked.
+func (p *Producer) failed(ctx context.Context, client *kgo.Client, topic string, size int64, err error) error {
 	if err == nil {
 		p.noteID(ctx, client, topic)
 		return nil
+	}
+	if limit := p.limit(topic); errors.Is(err, kerr.MessageTooLarge) && size > limit {
+		return schemas.Errorf(schemas.TooLarge, "produce to "+topic, "not sent: %d bytes are more than the %d of this process, until it starts again", size, limit)
 	}
 	mapped := mapError(topic, record.Lacks(client, "Write", "topic "+topic, err))
 	if errors.Is(err, kerr.UnknownTopicID) {

@@ -144,7 +144,7 @@ func TestProduceAll(t *testing.T) {
 	}
 	large := made("4", "5", "6")
 	large[1].Value = make([]byte, 2<<20)
-	if n, err := p.ProduceAll(t.Context(), never, large); n != 1 || schemas.KindOf(err) != schemas.TooLarge {
+	if n, err := p.ProduceAll(t.Context(), never, large); n != 1 || schemas.KindOf(err) != schemas.TooLarge || errors.Is(err, kerr.MessageTooLarge) {
 		t.Errorf("%d %v", n, err)
 	}
 	if n, err := p.ProduceAll(t.Context(), time.Now().Add(-time.Second), made("7")); n != 0 || schemas.KindOf(err) != schemas.Unavailable {
@@ -231,8 +231,8 @@ func TestErrors(t *testing.T) {
 	p, _ := setup(t, nil)
 	large := event("1")
 	large.Data = make([]byte, 2<<20)
-	if err := p.Append(t.Context(), never, topic, large); schemas.KindOf(err) != schemas.TooLarge {
-		t.Errorf("over the batch: %v", err)
+	if err := p.Append(t.Context(), never, topic, large); schemas.KindOf(err) != schemas.TooLarge || errors.Is(err, kerr.MessageTooLarge) {
+		t.Errorf("over the batch, which is not the brokers' word: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -71,6 +71,15 @@ func weight(r *kgo.Record) int64 {
 	return int64(n)
 }
 
+// sizeOf returns what a record takes in a request of its own, at most.
+func sizeOf(r *kgo.Record) int64 {
+	n := 128 + len(r.Value) + len(r.Key)
+	for i := range r.Headers {
+		n += 10 + len(r.Headers[i].Key) + len(r.Headers[i].Value)
+	}
+	return int64(n)
+}
+
 // full returns the error for a record for which there is no room.
 func full(topic string) error {
 	return schemas.Errorf(schemas.Throttled, "produce to "+topic,

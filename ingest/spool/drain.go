@@ -2,12 +2,13 @@ package spool
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/ingest"
-	"github.com/forebay-io/forebay/schemas"
 )
 
 // burst is what of an entity is given to the log at once.
@@ -73,7 +74,7 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 	if len(records) > 0 {
 		durable, err = q.s.c.Producer.ProduceAll(ctx, time.Now().Add(drainTry), records)
 	}
-	if schemas.KindOf(err) == schemas.TooLarge && len(records) == 1 { // its topic will never take it, and what is behind it waits
+	if refused(err) && len(records) == 1 { // its topic will never take it, and what is behind it waits
 		if err = q.quarantine(ctx, "spool_too_large", "an acknowledged delivery that its topic does not take, since a record may not be so large there; the body is the event's",
 			records[0].Value, b.entries[0].came); err == nil {
 			durable = 1
@@ -82,11 +83,16 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 	q.drained(ctx, b, durable, err)
 }
 
+// refused reports whether the brokers do not take a record for its size. What this process does not send them for that, the next one may.
+func refused(err error) bool {
+	return errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
+}
+
 // quarantine keeps what cannot be given to the log as it was to be. What is more than a record of the topic may have is kept in parts.
 func (q *queue) quarantine(ctx context.Context, reason, detail string, bytes []byte, came int64) error {
 	d := &ingest.Delivery{Team: q.team, Source: q.source, Kind: ingest.KindUnusable, Reason: reason, Body: bytes, Received: time.Unix(0, came), Detail: detail}
 	err := q.s.c.Log.Quarantine(ctx, time.Now().Add(drainTry), q.s.c.QuarantineTopic(q.team, q.source), d)
-	if half := len(bytes) / 2; schemas.KindOf(err) == schemas.TooLarge && half > 0 {
+	if half := len(bytes) / 2; refused(err) && half > 0 {
 		if err = q.quarantine(ctx, reason, detail, bytes[:half], came); err == nil {
 			err = q.quarantine(ctx, reason, detail, bytes[half:], came)
 		}
@@ -111,6 +117,7 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 	l.entries = l.entries[durable:]
 	if durable > 0 {
 		q.acknowledged()
+		q.s.freed.Store(time.Now().UnixNano())
 	}
 	q.err = err
 	defer q.s.signal()
@@ -127,7 +134,7 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 		return // stops
 	}
 	l.burst = 1
-	if schemas.KindOf(err) == schemas.TooLarge { // one of the burst is: each alone from here on
+	if refused(err) && len(b.entries) > 1 { // one of the burst is: each alone from here on
 		q.free(l)
 		return
 	}

@@ -33,7 +33,7 @@ type queue struct {
 	away    bool      // nothing was acknowledged since a try failed: deliveries go to the disk at once, and one burst is tried at a time
 	paused  bool      // after a try while away
 	acked   time.Time // when something was acknowledged
-	full    bool      // the last write failed
+	full    time.Time // when the last write failed; zero: it did not
 	err     error     // of the last burst
 	told    time.Time // when the log was told of it
 }
@@ -187,7 +187,7 @@ func (q *queue) move(l *lane) {
 
 // refuse ends an entry that is not on disk. The next delivery is given to the log: nothing else would find out that it answers again.
 func (q *queue) refuse(e *entry, err error) {
-	q.full, q.away = true, false
+	q.full, q.away = time.Now(), false
 	e.call.err = err
 	close(e.call.done)
 }
@@ -248,7 +248,7 @@ func (q *queue) write() {
 			q.refuse(e, schemas.Errorf(schemas.Unavailable, "spool", "%w", err))
 			continue
 		}
-		q.full = false
+		q.full = time.Time{}
 		close(e.call.done)
 		q.written(e)
 	}
@@ -335,14 +335,20 @@ func (q *queue) remove(s *segment) {
 		q.s.c.Logger.Error("a file of the spool cannot be deleted; its records would be given to the log once more at the next start", "file", s.path, "error", err)
 	}
 	q.s.size.Add(-s.size)
+	q.s.freed.Store(time.Now().UnixNano())
 }
 
-func (q *queue) acknowledged() { q.acked, q.away, q.full = time.Now(), false, false }
+func (q *queue) acknowledged() { q.acked, q.away, q.full = time.Now(), false, time.Time{} }
+
+// isFull reports whether the last delivery found no room, and nothing says that the next one would: another source's may have had it.
+func (q *queue) isFull() bool {
+	return !q.full.IsZero() && q.full.UnixNano() >= q.s.freed.Load() && (q.s.size.Load() > 0 || time.Since(q.full) < time.Minute)
+}
 
 func (q *queue) stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st := Stats{Team: q.team, Source: q.source, Records: q.records, Bytes: q.bytes, Full: q.full, Err: q.err}
+	st := Stats{Team: q.team, Source: q.source, Records: q.records, Bytes: q.bytes, Full: q.isFull(), Err: q.err}
 	for _, l := range q.lanes {
 		if len(l.entries) == 0 || l.entries[0].call != nil {
 			continue
@@ -400,6 +406,7 @@ func (q *queue) loadSegment(path string) error {
 			came, r, err := decode(data[p.at+recordHead : p.at+p.size])
 			if e.damaged = err != nil; !e.damaged {
 				e.came, name = came.UnixNano(), laneName(r.Topic, string(r.Key))
+				q.s.largest[r.Topic] = max(q.s.largest[r.Topic], int64(len(r.Value)))
 			}
 		}
 		if e.damaged {

@@ -81,10 +81,12 @@ type Spool struct {
 	c       Config
 	lock    *os.File
 	size    atomic.Int64 // of all files, with what is about to be written
+	freed   atomic.Int64 // when there was room last, after a file was removed or a burst was taken: in Unix nanoseconds
 	started atomic.Bool  // Run was called: deliveries go to the log first
 	memory  *semaphore.Weighted
 	wake    chan struct{} // capacity 1: an entity can be tried
 	syncs   func(*segment, []*entry) error
+	largest map[string]int64 // as Largest says
 
 	mu     sync.Mutex
 	open   bool
@@ -105,7 +107,7 @@ func New(c Config) (*Spool, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Spool{c: c, memory: semaphore.NewWeighted(drainMemory), wake: make(chan struct{}, 1), queues: map[string]*queue{}, syncs: (*segment).append}
+	s := &Spool{c: c, memory: semaphore.NewWeighted(drainMemory), wake: make(chan struct{}, 1), queues: map[string]*queue{}, largest: map[string]int64{}, syncs: (*segment).append}
 	if c.Registerer != nil {
 		return s, c.Registerer.Register(collector{s})
 	}
@@ -324,7 +326,7 @@ type Stats struct {
 	Records      int
 	Bytes        int64
 	Oldest       time.Time // when the oldest came
-	Full         bool      // the last delivery found no room, in MaxSize or on the disk
+	Full         bool      // the last delivery found no room, in MaxSize or on the disk, and there has been none since
 	Err          error     // why the log did not take the last that was tried; nil if it did
 }
 
@@ -338,6 +340,9 @@ func (s *Spool) Stats() (list []Stats) {
 	slices.SortFunc(list, func(a, b Stats) int { return cmp.Or(cmp.Compare(a.Team, b.Team), cmp.Compare(a.Source, b.Source)) })
 	return list
 }
+
+// Largest returns the bytes of the largest body that Open has found, by topic. It must be possible to send it, whatever the topic's source takes now.
+func (s *Spool) Largest() map[string]int64 { return s.largest }
 
 // Size returns how many bytes are used, and how many there may be.
 func (s *Spool) Size() (used, most int64) { return s.size.Load(), s.c.MaxSize }

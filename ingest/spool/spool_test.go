@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/ingest"
@@ -29,9 +31,10 @@ type broker struct {
 	away     bool
 	buffer   []*kgo.Record
 	log      []*kgo.Record
-	given    int // records that were ever given to it
-	tooLarge int // quarantined bodies of more bytes are; 0: none
-	largest  int // record of an event that its topic takes; 0: any
+	given    int   // records that were ever given to it
+	tooLarge int   // quarantined bodies of more bytes are; 0: none
+	largest  int   // record of an event that its topic takes; 0: any
+	says     error // of a larger one; nil: what brokers say
 }
 
 func (b *broker) set(away, giveUp bool) {
@@ -59,7 +62,7 @@ func (b *broker) ProduceAll(ctx context.Context, by time.Time, records []*kgo.Re
 				return n, err
 			}
 		}
-		return i, schemas.Errorf(schemas.TooLarge, "", "too large")
+		return i, schemas.Errorf(schemas.TooLarge, "", "%w", cmp.Or(b.says, error(kerr.MessageTooLarge)))
 	}
 	for _, r := range records {
 		b.given++
@@ -125,7 +128,7 @@ func (b *broker) Append(ctx context.Context, by time.Time, topic string, e *sche
 
 func (b *broker) Quarantine(ctx context.Context, by time.Time, topic string, d *ingest.Delivery) error {
 	if b.tooLarge > 0 && len(d.Body) > b.tooLarge {
-		return schemas.Errorf(schemas.TooLarge, "", "too large")
+		return schemas.Errorf(schemas.TooLarge, "", "%w", kerr.MessageTooLarge)
 	}
 	_, err := b.ProduceAll(ctx, by, []*kgo.Record{b.QuarantineRecord(topic, d)})
 	return err
@@ -604,6 +607,89 @@ func TestTooLargeForItsTopic(t *testing.T) {
 		if !strings.HasSuffix(body, large) || reasons != "spool_too_large" || len(u.files()) > 0 {
 			t.Errorf("the quarantine has %q for %s; %v are left", body, reasons, u.files())
 		}
+		u.stop()
+	})
+}
+
+// What the producer itself does not send for its size stays on disk, whole, for the next process, which is told how large it is. Other entities go on.
+func TestTooLargeForTheProducer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		large := strings.Repeat("x", 90)
+		for _, id := range []string{"1", large, "2"} {
+			u.spooled("a", id)
+		}
+		u.b.largest, u.b.says = 60, errors.New("not sent")
+		u.run()
+		u.spooled("b", "1")
+		time.Sleep(10 * time.Second)
+		u.want("a", "1")
+		u.want("b", "1")
+		if log, given := u.b.kept(); len(log) != 2 || given > 2 || u.s.Stats()[0].Records != 2 {
+			t.Errorf("%d in the log, %d tries that it saw, %+v", len(log), given, u.s.Stats())
+		}
+		u.kill()
+		u.b.largest = 0
+		u.open()
+		if got := u.s.Largest(); len(got) != 1 || got["events.acme.orders"] != 90 {
+			t.Errorf("the largest is %v", got)
+		}
+		u.run()
+		time.Sleep(3 * time.Second)
+		u.want("a", "1", large, "2")
+		if log, _ := u.b.kept(); slices.ContainsFunc(log, func(r *kgo.Record) bool { return len(r.Key) == 0 }) || len(u.files()) > 0 {
+			t.Errorf("something is in quarantine, or %v are left", u.files())
+		}
+		u.stop()
+	})
+}
+
+// A source that found no room, and to which nothing comes since, is full no more once there is room: its own is not the only one that makes some.
+func TestFullNoMore(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.s.c.MaxSize = 500
+		u.run()
+		u.b.set(true, false)
+		for id, err := 0, error(ingest.ErrSpooled); errors.Is(err, ingest.ErrSpooled); id++ {
+			err = u.send("a", fmt.Sprint(id))
+		}
+		quiet := func() error {
+			return u.s.Append(t.Context(), time.Now().Add(9*time.Second), "events.acme.quiet", &schemas.Event{ID: "1", Source: "/acme/quiet", Entity: "q", Data: []byte("1")})
+		}
+		full := func() (sources []string) {
+			for _, of := range u.s.Stats() {
+				if of.Full {
+					sources = append(sources, of.Source)
+				}
+			}
+			return sources
+		}
+		if err := quiet(); schemas.KindOf(err) != schemas.Throttled {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if got := full(); !slices.Equal(got, []string{"orders", "quiet"}) {
+			t.Errorf("while there is no room, %q are full", got)
+		}
+		u.b.set(false, true)
+		time.Sleep(3 * time.Second)
+		if st := u.s.Stats(); st != nil {
+			t.Errorf("when all is drained: %+v", st)
+		}
+
+		u.b.set(true, true)
+		u.s.syncs = func(*segment, []*entry) error { return errors.New("no space left on device") }
+		if err := quiet(); err == nil || !slices.Equal(full(), []string{"quiet"}) {
+			t.Errorf("a disk that takes nothing: %v, %+v", err, u.s.Stats())
+		}
+		time.Sleep(time.Minute)
+		if st := u.s.Stats(); st != nil {
+			t.Errorf("nothing is on disk, and nobody was refused for a minute: %+v", st)
+		}
+		u.b.set(false, true)
 		u.stop()
 	})
 }

@@ -104,6 +104,7 @@ func (in *intake) bind(a *App) (err error) {
 		if err := in.spool.Open(); err != nil {
 			return err
 		}
+		in.limits.hold(in.spool.Largest())
 		a.ready.probe("intake", func(context.Context) error { return in.spool.takes(errNotStarted) })
 	}
 	in.listener, err = a.listen("intake", a.file().Listen.Intake, http.HandlerFunc(in.serveHTTP))

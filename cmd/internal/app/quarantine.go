@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
+	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -187,7 +189,7 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	if err := verifyAgain(source, kept); err != nil {
 		return nil, err
 	}
-	events, err := eventsOf(source, kept)
+	events, rest, err := eventsOf(source, kept)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "it still cannot be understood: %w; fix the source's mapping or its schema (`forebay quarantine raw` shows the body), or discard it with --discard", err)
 	}
@@ -196,7 +198,11 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 		return nil, schemas.Errorf(schemas.Invalid, op, "its list has no elements, so there is nothing to redrive; discard it with --discard")
 	}
 	out.EventID, out.Type, out.Entity = events[0].ID, events[0].Type, string(events[0].Entity)
-	if len(events) > 1 {
+	switch {
+	case len(rest) > 0:
+		out.Note = fmt.Sprintf("the delivery is a list: %d elements are events, of which this is the first, and %d still cannot be understood, which wait in quarantine one by one: element %d is the first (%s)",
+			len(events), len(rest), rest[0].Element, rest[0].Reason)
+	case len(events) > 1:
 		out.Note = fmt.Sprintf("the delivery is a list of %d events, of which this is the first", len(events))
 	}
 	if r.DryRun {
@@ -217,13 +223,18 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 			out.To.Partition, out.To.Offset = partition, offset
 		}
 	}
+	for _, d := range rest {
+		if err := (fitLog{q.a.intake.log, q.a}).Quarantine(ctx, time.Time{}, out.Topic, d); err != nil {
+			return nil, err
+		}
+	}
 	note := producer.Redriven{At: now, By: cmp.Or(r.By, "unknown"), Reason: r.Reason, Event: out.EventID, To: names.Place(*out.To).String()}
 	if err := producer.Mark(ctx, out.Topic, p.Partition, p.Offset, note, q.options()...); err != nil {
 		out.Note = fmt.Sprintf("the event was produced, but the mark could not be written, so the list still shows the delivery as open: %v", err)
 		q.a.log.Warn("redriven from quarantine, and not marked", "event_id", out.EventID, "from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "error", err)
 	}
-	q.a.log.Info("redriven from quarantine", "event_id", out.EventID, "events", len(events), "topic", source.Topic, "partition", out.To.Partition, "offset", out.To.Offset,
-		"from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "reason", r.Reason, "by", r.By)
+	q.a.log.Info("redriven from quarantine", "event_id", out.EventID, "events", len(events), "quarantined", len(rest), "topic", source.Topic, "partition", out.To.Partition,
+		"offset", out.To.Offset, "from", out.Topic, "from_partition", out.Partition, "from_offset", out.Offset, "reason", r.Reason, "by", r.By)
 	return out, nil
 }
 
@@ -252,17 +263,16 @@ func (q *quarantineAPI) discard(ctx context.Context, p api.QuarantinePlace, r ap
 }
 
 // eventsOf returns the events that the source's mapping makes of a quarantined delivery: one, unless it is a whole one of a source whose
-// deliveries have lists of events.
-func eventsOf(source *ingest.Source, kept *producer.Item) ([]*schemas.Event, error) {
+// deliveries have lists of events. Of such a list, rest are the elements that cannot become events, unless that is all of them.
+func eventsOf(source *ingest.Source, kept *producer.Item) (events []*schemas.Event, rest []*ingest.Delivery, err error) {
 	r := kept.Request()
 	elements := []verify.Request{*r}
 	if source.Several() && kept.Element == 0 {
-		var err error
 		if elements, err = source.Split(r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	events := make([]*schemas.Event, 0, len(elements))
+	var first error
 	for i := range elements {
 		event := new(schemas.Event)
 		err := source.Read(&elements[i], kept.Received, event)
@@ -273,13 +283,21 @@ func eventsOf(source *ingest.Source, kept *producer.Item) ([]*schemas.Event, err
 		if err == nil {
 			_, _, err = source.CheckSchema(event)
 		}
-		switch {
-		case err != nil && len(elements) > 1:
-			return nil, fmt.Errorf("element %d: %w", i+1, err)
-		case err != nil:
-			return nil, err
+		if err == nil {
+			events = append(events, event)
+			continue
 		}
-		events = append(events, event)
+		rest = append(rest, source.Unusable(&kept.Delivery, &elements[i], i+1, err))
+		if len(elements) > 1 {
+			err = fmt.Errorf("element %d: %w", i+1, err)
+		}
+		if _, is := errors.AsType[*provider.Forbidden](err); is { // the door takes nothing of such a list
+			return nil, nil, err
+		}
+		first = cmp.Or(first, err)
 	}
-	return events, nil
+	if len(events) == 0 {
+		return nil, nil, first
+	}
+	return events, rest, nil
 }

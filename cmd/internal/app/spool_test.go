@@ -1,7 +1,9 @@
 package app
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -176,6 +181,84 @@ func TestSpoolBeforeTheBroker(t *testing.T) {
 	p.accepted("orders", "orders-secret", order("x", 4))
 	if files, _ := os.ReadDir(filepath.Join(dir, "acme.orders")); len(files) > 0 {
 		t.Errorf("%v are left", files)
+	}
+	p.clean()
+}
+
+// What is on disk becomes the event that it was acknowledged as, though the file of the next process lacks its source, or has a lower max_body.
+func TestSpoolOfAnotherFile(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	r.text = strings.Replace(r.text, "listen: {", "intake: {spool: {dir: "+t.TempDir()+"}}\non_broker_outage: spool\nlisten: {", 1)
+	start, _, _ := strings.Cut(r.text, "    subscriptions:")
+	r.text = start
+	for _, then := range []string{start[:strings.Index(start, "      orders:")], strings.Replace(start, "preset: generic", "preset: generic\n        max_body: 1KiB", 1)} {
+		there := r.cluster.ListenAddrs()[0]
+		r.text = strings.Replace(start, there, "127.0.0.1:1", 1)
+		p := r.run(config.RoleIntake)
+		d := order("x", 1)
+		d.Body = append(d.Body, bytes.Repeat([]byte(" "), 200<<10)...)
+		p.accepted("orders", "orders-secret", d)
+		p.clean()
+		before := len(r.all(ordersTopic))
+		r.text = then
+		p = r.run(config.RoleIntake)
+		p.metric("forebay_spool_size_bytes", 0)
+		p.clean()
+		if events := r.all(ordersTopic); len(events) != before+1 || !bytes.Equal(events[before].Value, d.Body) {
+			t.Errorf("%d events, and %d before", len(events), before)
+		}
+		if kept := r.all("quarantine.acme.orders"); len(kept) != 0 {
+			t.Errorf("%d are in quarantine", len(kept))
+		}
+	}
+}
+
+// all gives the records that a topic has now.
+func (r *deployment) all(topic string) []*kgo.Record {
+	r.t.Helper()
+	ends, err := kadm.NewClient(r.client()).ListEndOffsets(r.t.Context(), topic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	n := int64(0)
+	ends.Each(func(o kadm.ListedOffset) { n += o.Offset })
+	return r.read(topic, int(n))
+}
+
+// A source that found no room is no trouble at the next outage: what filled the disk is with the brokers.
+func TestSpoolIsFullNoMore(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	r.text = strings.Replace(r.text, "listen: {", "intake: {spool: {dir: "+t.TempDir()+", max_size: 16MiB}}\non_broker_outage: spool\nlisten: {", 1)
+	r.text = strings.Replace(strings.Replace(r.text, "preset: generic", "preset: generic\n        deadline: 1s", 1), "preset: github,", "preset: github, deadline: 1s,", 1)
+	p := r.run(config.RoleIntake)
+	held := r.hold()
+	for rev := 1; ; rev++ {
+		d := order("y", rev)
+		d.Body = append(d.Body, bytes.Repeat([]byte(" "), 1<<20-1<<10)...)
+		if got := p.send("orders", "orders-secret", d); got == http.StatusServiceUnavailable {
+			break
+		} else if got != http.StatusAccepted || rev == 30 {
+			t.Fatalf("the %dth was answered %d", rev, got)
+		}
+	}
+	_, d := issue(1, 1)
+	d.Body = append(d.Body, bytes.Repeat([]byte(" "), 1<<20)...)
+	if got := p.send("github", "first-secret", d); got != http.StatusServiceUnavailable {
+		t.Fatalf("there is room: %d", got)
+	}
+	if err := p.app.intake.spool.takes(errNotStarted); err == nil || !strings.Contains(err.Error(), "the disk takes no more") {
+		t.Errorf("a full disk: %v", err)
+	}
+	close(held)
+	p.metric("forebay_spool_size_bytes", 0)
+	var works notice
+	if err := p.app.intake.spool.takes(errNotStarted); !errors.As(err, &works) {
+		t.Errorf("an empty disk: %v", err)
+	}
+	if rows := p.waiting(api.KindSpooling); len(rows) != 0 {
+		t.Errorf("%+v", rows)
 	}
 	p.clean()
 }

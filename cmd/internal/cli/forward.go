@@ -32,7 +32,7 @@ type forwardFlags struct {
 	Source    string        `arg:"" optional:"" name:"team/source" help:"With --forward-to: the source whose events are forwarded."`
 	ForwardTo string        `placeholder:"URL" help:"Read the source's topic, and post each event to this URL as its provider signs it, in order."`
 	Since     time.Duration `placeholder:"10m" help:"With --forward-to: begin with events of so long ago. Default: with those to come."`
-	Cursor    string        `placeholder:"FILE" help:"With --forward-to: keep in this file what was forwarded, and go on from there the next time."`
+	Cursor    string        `placeholder:"FILE" help:"With --forward-to: keep in this file what was forwarded, and go on from there the next time, and with partitions that are new since then."`
 	File      string        `short:"c" name:"config" placeholder:"FILE" env:"FOREBAY_CONFIG" help:"With --forward-to: the configuration file."`
 	Data      string        `placeholder:"DIR" help:"With --forward-to: the --data directory that forebay dev was started with for this file."`
 }
@@ -118,7 +118,8 @@ func (c *listenCmd) forwardAll(e *env, client *kgo.Client, to *namedSource, at c
 	}
 }
 
-// begin gives the cursor the partitions that it does not have, and writes it: what comes while nobody forwards is not passed over.
+// begin gives the cursor the partitions that it does not have, and writes it: what comes while nobody forwards is not passed over. A partition that a
+// cursor of an earlier time lacks is a new one, of which nothing was forwarded.
 func (c *listenCmd) begin(ctx context.Context, options []kgo.Opt, at *cursor) error {
 	client, err := kgo.NewClient(options...)
 	if err != nil {
@@ -127,7 +128,10 @@ func (c *listenCmd) begin(ctx context.Context, options []kgo.Opt, at *cursor) er
 	defer client.Close()
 	adm := kadm.NewClient(client)
 	list := adm.ListEndOffsets
-	if c.Since > 0 {
+	switch {
+	case len(at.Next) > 0:
+		list = adm.ListStartOffsets
+	case c.Since > 0:
 		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
 			return adm.ListOffsetsAfterMilli(ctx, time.Now().Add(-c.Since).UnixMilli(), topics...)
 		}

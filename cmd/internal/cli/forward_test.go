@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -74,10 +75,10 @@ func TestListenForwards(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	forward := func(count string, more ...string) (int, string) {
+	forward := func(ctx context.Context, count string, more ...string) (int, string) {
 		var out, errs bytes.Buffer
 		args := append([]string{"listen", "acme/github", "--forward-to", local.URL, "-c", file, "--cursor", at, "--count", count}, more...)
-		return Main(t.Context(), args, Options{Stdout: &out, Stderr: &errs}), errs.String()
+		return Main(ctx, args, Options{Stdout: &out, Stderr: &errs}), errs.String()
 	}
 
 	produce("{}", "[1]", "[2]")
@@ -93,14 +94,26 @@ func TestListenForwards(t *testing.T) {
 	} {
 		refuse = step.refuse
 		produce(step.produce...)
-		code, errs := forward(step.count, "--since", "1h")
+		code, errs := forward(t.Context(), step.count, "--since", "1h")
 		if code != step.code || !slices.Equal(got, step.want) {
 			t.Fatalf("%s: exit %d, %q, want %q\n%s", step.name, code, got, step.want, errs)
 		}
 	}
+	// All four are in one of the partitions. Where the cursor has only the other, it is a new one, which has been written to from its start.
+	for partition := range 2 {
+		if err := os.WriteFile(at, fmt.Appendf(nil, `{"topic":"events.acme.github","next":{"%d":0}}`, partition), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		got = nil
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		if code, errs := forward(ctx, "4"); code != exitOK || !slices.Equal(got, []string{"{}", "[1]", "[2]", "[3]"}) {
+			t.Errorf("with a cursor of partition %d alone: exit %d, %q\n%s", partition, code, got, errs)
+		}
+		cancel()
+	}
 	for _, request := range []kmsg.Key{kmsg.ListOffsets, kmsg.Fetch} {
 		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{request}, Topic: "events.acme.github", Err: kerr.TopicAuthorizationFailed, Count: -1})
-		code, errs := forward("1")
+		code, errs := forward(t.Context(), "1")
 		fault.Remove()
 		if code != exitFailed || !strings.Contains(errs, "user ANONYMOUS has no right Read on topic events.acme.github") {
 			t.Errorf("%s is refused: exit %d, %s", kmsg.NameForKey(int16(request)), code, errs)
@@ -109,7 +122,7 @@ func TestListenForwards(t *testing.T) {
 	if err := os.WriteFile(at, []byte(`{"topic":"events.acme.other","next":{}}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, errs := forward("1"); code != exitUsage {
+	if code, errs := forward(t.Context(), "1"); code != exitUsage {
 		t.Errorf("another topic's cursor: exit %d, %s", code, errs)
 	}
 }

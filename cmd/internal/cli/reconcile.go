@@ -32,7 +32,7 @@ import (
 type sourcesReconcileCmd struct {
 	fileFlags
 	Source    string        `arg:"" name:"team/source" help:"The source, of preset github, stripe or shopify."`
-	Since     time.Duration `default:"24h" help:"Look for what its provider has failed to deliver for so long. GitHub can send again for 3 days, Stripe keeps events for 30; of Shopify, more than the 4h for which it repeats by itself."`
+	Since     time.Duration `default:"24h" help:"Look for what its provider has failed to deliver for so long. GitHub can send again for 3 days; of Stripe 7 days at most; of Shopify, more than the 4h for which it repeats by itself."`
 	TokenFile string        `required:"" placeholder:"FILE" help:"File with a token of the provider's API: one that may read the hook's deliveries and have them sent again (a JWT for app), a Stripe key that may read events, or a Shopify access token that may read the resources."`
 	Hook      string        `placeholder:"HOOK" help:"GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to. Shopify: SHOP.myshopify.com/API_VERSION/TOPIC,..., such as acme.myshopify.com/2026-07/orders/updated,products/update."`
 	APIURL    string        `name:"api-url" placeholder:"URL" help:"Base URL of the provider's API, as GitHub Enterprise has its own: https://HOST/api/v3."`
@@ -173,6 +173,9 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 		header.Set("Accept", "application/vnd.github+json")
 		header.Set("X-GitHub-Api-Version", "2022-11-28")
 	case "stripe":
+		if most := config.RedeliveryHorizon; c.Since > most.Std() {
+			return nil, nil, usageError("--since is %s at most: an event that ran before that may be remembered no more, and would run again", most)
+		}
 		if c.Hook == "" {
 			fmt.Fprintln(e.Stderr, "these are the events of all endpoints of the account; --hook we_... keeps to the types that one is subscribed to")
 		}

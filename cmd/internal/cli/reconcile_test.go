@@ -44,8 +44,9 @@ type reconciledIntake struct {
 	events []string
 	status int // that everything is answered with; 0: 202 and 401
 
-	brokers string               // of the file
-	log     func(*schemas.Event) // takes what was accepted; nil: nobody does
+	brokers string                                      // of the file
+	log     func(*schemas.Event)                        // takes what was accepted; nil: nobody does
+	answers func(w http.ResponseWriter, id string) bool // in its place, where it returns true; nil: never
 }
 
 func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
@@ -71,6 +72,9 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 		e, err := source.Event(request, time.Now())
 		if err != nil {
 			t.Error(err)
+			return
+		}
+		if i.answers != nil && i.answers(w, e.ID) {
 			return
 		}
 		i.events = append(i.events, e.ID+" "+fmt.Sprintf("%x", e.Hash))
@@ -272,6 +276,69 @@ func TestReconcileIsBounded(t *testing.T) {
 	code, items, errs := newReconciledIntake(t, "github").run(t, "github", api.URL, "--hook app")
 	if code != exitFailed || pages != maxLogPages || !slices.Equal(results(items), []string{"one asked"}) || !strings.Contains(errs, "goes on behind") {
 		t.Errorf("exit %d, %d pages, %q\n%s", code, pages, results(items), errs)
+	}
+}
+
+// TestReconcileWaitsForTheIntake: what an intake takes later is posted again when it says so, and what it never takes does not keep back the others.
+func TestReconcileWaitsForTheIntake(t *testing.T) {
+	t.Parallel()
+	const events = 50
+	intake := newReconciledIntake(t, "stripe")
+	intake.brokers, _, _ = newOrderTopic(t)
+	var list []string
+	for n := range events {
+		list = append(list, fmt.Sprintf(`{"id":"evt_%d","object":"event","created":%d,"data":{"object":{"id":"in_1","object":"invoice"}},"pending_webhooks":1,"type":"invoice.paid"}`, n, time.Now().Unix()-int64(n)))
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"object":"list","data":[%s],"has_more":false,"enabled_events":["*"]}`, strings.Join(list, ","))
+	}))
+	t.Cleanup(api.Close)
+	posts, status, wait := 0, http.StatusTooManyRequests, "1"
+	intake.answers = func(w http.ResponseWriter, id string) bool {
+		posts++
+		switch {
+		case id == "evt_30":
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return true
+		case posts == 21:
+			w.Header().Set("Retry-After", wait)
+			w.WriteHeader(status)
+			return true
+		}
+		return false
+	}
+	for _, status = range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		posts, intake.events = 0, nil
+		code, items, errs := intake.run(t, "stripe", api.URL, "")
+		if code != exitFailed || len(items) != events || len(intake.events) != events-1 || posts != events+1 || strings.Count(errs, "waiting 1s") != 1 || !strings.Contains(errs, "1 of 50 cannot be had again") {
+			t.Errorf("%d: exit %d, %d of %d came of %d posts\n%s", status, code, len(intake.events), len(items), posts, errs)
+		}
+		for _, m := range items {
+			if m.ID == "evt_30" && (m.Result != delivery.Refused || !strings.HasPrefix(m.Answer, "413, ")) || m.ID != "evt_30" && m.Result != delivery.Event {
+				t.Errorf("%+v", m)
+			}
+		}
+	}
+	cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Run: true, Data: fmt.Appendf(nil,
+		"version: 1\nkafka: {brokers: [%q]}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: stripe, secrets: [%q], reconcile: {every: 10m, token: %q, hook: we_1, api_url: %q}}}}}\n",
+		intake.brokers, intake.Listener.Addr(), reconcileSecret, reconcileToken, api.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	posts, intake.events = 21, nil // none is kept waiting
+	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, new(atomic.Pointer[config.Config])).
+		ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
+	if len(intake.events) != events-1 || !strings.Contains(lines.String(), "missed=50 refused=1 left=0") ||
+		!strings.Contains(lines.String(), `run="forebay sources reconcile acme/hooks --token-file FILE --hook we_1"`) {
+		t.Errorf("%d events\n%s", len(intake.events), lines.String())
+	}
+	posts, wait = 0, "7201"
+	if code, items, errs := intake.run(t, "stripe", api.URL, ""); code != exitFailed || len(items) != events || items[18].Result != delivery.Event || items[20].Result != delivery.Refused || items[21].Result != missedLeft {
+		t.Errorf("a wait of two hours: exit %d, %q\n%s", code, results(items), errs)
+	}
+	if code, _, errs := intake.run(t, "stripe", api.URL, "--since 169h"); code != exitUsage || !strings.Contains(errs, "--since is 7d at most") {
+		t.Errorf("exit %d\n%s", code, errs)
 	}
 }
 

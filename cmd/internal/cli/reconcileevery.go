@@ -94,6 +94,10 @@ func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcil
 	var list []*missed
 	var more bool
 	var stopped error
+	run := "forebay sources reconcile " + names.Source.Print(of) + " --token-file FILE"
+	if how.Hook != "" {
+		run += " --hook " + how.Hook
+	}
 	if err == nil {
 		list, more, stopped, err = c.bring(r.e, to)
 	}
@@ -103,7 +107,7 @@ func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcil
 		log.Warn("the provider could not be asked for what did not come; trying again with the next interval", "error", err)
 	case stopped != nil || more || countMissed(list, "refused") > 0:
 		log.Warn("not all that the provider has failed to deliver could be had again", "missed", len(list), "refused", countMissed(list, "refused"), "left", countMissed(list, missedLeft),
-			"more", more, "error", stopped, "run", "forebay sources reconcile "+names.Source.Print(of))
+			"more", more, "error", stopped, "run", run)
 	case len(list) > 0:
 		log.Info("what the provider has failed to deliver is had again", "missed", len(list))
 	}

@@ -81,6 +81,7 @@ func TestReconcileKeys(t *testing.T) {
 		`preset: shopify, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 1h, since: 5h, token: t, hook: x}`:    "teams.acme.sources.hooks.reconcile.since",
 		`preset: stripe, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, hook: we_1}`:                      "teams.acme.sources.hooks.reconcile",
 		`preset: stripe, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t, hook: we_1, since: 7d}`: "",
+		`preset: stripe, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, token: t, hook: we_1, since: 8d}`: "teams.acme.sources.hooks.reconcile.since",
 	} {
 		_, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Data: fmt.Appendf(nil,
 			"version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nteams: {acme: {sources: {hooks: {%s}}}}\n", keys)})

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
@@ -130,24 +131,39 @@ func (s *stripeLog) bring(e *env, m *missed) error {
 	return postMissed(e, s.to, s.cmd.URL, m, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body.Bytes())
 }
 
-// postMissed posts what was fetched to the intake, signed as the provider signs.
+// postMissed posts what was fetched to the intake, signed as the provider signs, and again when the intake wants to be asked later.
 func postMissed(e *env, to *namedSource, intake string, m *missed, header http.Header, body []byte) error {
-	r := &verify.Request{Header: header, Body: body}
-	if err := to.address(r, time.Now(), to.Source, intake); err != nil {
-		return err
-	}
-	answer, err := delivery.Post(e.ctx, r, false)
-	if err != nil {
-		return schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err)
-	}
-	m.Result, m.Answer = answer.Result, answer.ID
-	switch answer.Result {
-	case delivery.Quarantined:
-		explainQuarantined(e, to.Source, r, names.Source.Print(to.id))
-	case delivery.Refused: // so would be those behind it, which may be of the same entity
+	for waits := 0; ; waits++ {
+		r := &verify.Request{Header: header.Clone(), Body: body}
+		if err := to.address(r, time.Now(), to.Source, intake); err != nil {
+			return err
+		}
+		answer, err := delivery.Post(e.ctx, r, false)
+		if err != nil {
+			return schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err)
+		}
+		later := answer.RetryAfter > 0 && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable)
+		if later && waits < maxWaits && answer.RetryAfter <= longestWait {
+			fmt.Fprintf(e.Stderr, "the intake answered %d: waiting %s, until %s\n", answer.Status, answer.RetryAfter, formatTime(time.Now().Add(answer.RetryAfter)))
+			if err := wait(e.ctx, answer.RetryAfter); err != nil {
+				return err
+			}
+			continue
+		}
+		m.Result, m.Answer = answer.Result, answer.ID
+		if answer.Result == delivery.Quarantined {
+			explainQuarantined(e, to.Source, r, names.Source.Print(to.id))
+		}
+		if answer.Result != delivery.Refused {
+			return nil
+		}
 		m.Answer = clipped(answer.Body)
 		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, to, intake != "") })
+		if answer.Status == http.StatusRequestEntityTooLarge { // of this one alone
+			m.Answer = strings.TrimPrefix(why, ": ")
+			return nil
+		}
+		// So would be those behind it, which may be of the same entity.
 		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; the same command goes on from there", plain(m.ID), why)}
 	}
-	return nil
 }

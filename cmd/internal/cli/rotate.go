@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 type sourcesRotateSecretCmd struct {
@@ -23,11 +25,13 @@ type sourcesRotateSecretCmd struct {
 // rotation is how far a source is in getting another secret.
 type rotation struct {
 	Source string `json:"source"`
-	// NewSecret is one that nobody has yet; only of a source that has a single secret.
+	// NewSecret is one that nobody has yet; only of a source that has a single secret, which is not the provider's to make, as a public key is.
 	NewSecret string `json:"new_secret,omitempty"`
 	// Horizon is for how long the provider may still repeat what it signed with an old secret.
 	Horizon float64         `json:"horizon_seconds"`
 	Secrets []rotatedSecret `json:"secrets"`
+
+	theirs bool // there is a single secret, and the provider makes the next
 }
 
 type rotatedSecret struct {
@@ -57,6 +61,10 @@ func rotate(i *api.SourceItem, info provider.Info, now time.Time) rotation {
 	r := rotation{Source: i.Team + "/" + i.Source, Horizon: horizon.Seconds()}
 	if i.Keys == 1 {
 		r.NewSecret = newSecret(info.Scheme)
+		_, err := verify.New(info.Verify, []schemas.Secret{schemas.NewSecret(r.NewSecret)})
+		if e, ok := errors.AsType[*verify.Error](err); ok && e.Reason == verify.BadKey { // else it is the file that says how a delivery is verified
+			r.NewSecret, r.theirs = "", true
+		}
 	}
 	if i.Seen == nil {
 		return r
@@ -112,6 +120,9 @@ func showRotation(w io.Writer, r rotation, title string) {
 		fmt.Fprintln(w, "  it has no intake, and so has seen nothing")
 	}
 	fmt.Fprintln(w)
+	if r.theirs {
+		fmt.Fprintf(w, "A new one is not made here: it is what %s shows, such as a public key. Add it to the source's secrets, behind the old one, before it is used.\n", title)
+	}
 	if r.NewSecret == "" {
 		fmt.Fprintf(w, "A secret may go once another one verifies and it has verified nothing for %s: so long may %s repeat what it signed before.\n", horizon, title)
 		return

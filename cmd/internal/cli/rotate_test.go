@@ -57,6 +57,28 @@ func TestRotate(t *testing.T) {
 	}
 }
 
+// TestRotateMakesWhatIsTaken: a source of any preset is told a new secret that it takes, or none where its provider makes them.
+func TestRotateMakesWhatIsTaken(t *testing.T) {
+	t.Parallel()
+	theirs := map[string]bool{}
+	for _, info := range provider.Presets() {
+		r := rotate(&api.SourceItem{Team: "acme", Source: "hooks", Keys: 1}, info, time.Now())
+		var text bytes.Buffer
+		showRotation(&text, r, info.Title)
+		if theirs[info.Name] = r.NewSecret == ""; theirs[info.Name] != strings.Contains(text.String(), "A new one is not made here") {
+			t.Errorf("%s: %q: %s", info.Name, r.NewSecret, &text)
+		}
+		if _, err := verify.New(info.Verify, []schemas.Secret{schemas.NewSecret(r.NewSecret)}); err != nil && r.NewSecret != "" && info.Name != "generic" {
+			t.Errorf("%s takes no %s: %v", info.Name, r.NewSecret, err)
+		}
+	}
+	for name, want := range map[string]bool{"discord": true, "sendgrid": true, "sns": true, "github": false, "stripe": false, "generic": false, "standard-webhooks": false} {
+		if got, known := theirs[name]; got != want || !known {
+			t.Errorf("%s: the provider makes them: %t, want %t", name, got, want)
+		}
+	}
+}
+
 // TestNewSecretIsTaken: each form is one that its scheme takes, and no two are the same.
 func TestNewSecretIsTaken(t *testing.T) {
 	t.Parallel()

@@ -61,6 +61,9 @@ func (c *sendCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
+	if err := all[0].sign(); err != nil {
+		return err
+	}
 	refuse := "" // what must be refused
 	first := *all[0].Request
 	switch {
@@ -114,6 +117,9 @@ func (c *sendCmd) post(e *env, all []numbered, refuse string, quarantined func(*
 	}
 	for _, r := range all {
 		if err := limit.Wait(e.ctx); err != nil {
+			return errors.Join(showSent(e, items), err)
+		}
+		if err := r.sign(); err != nil {
 			return errors.Join(showSent(e, items), err)
 		}
 		answer, err := delivery.Post(e.ctx, r.Request, false)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -43,16 +44,16 @@ func (c *playFlags) check() error {
 type numbered struct {
 	n int
 	*verify.Request
+	sign func() error // signs it, the first time: to be called just before it is sent, since many take longer than a source's tolerance
 }
 
-// play returns the deliveries in the order in which they are sent, made of r and signed by sign.
+// play returns the deliveries in the order in which they are sent, made of r, to be signed by sign.
 func (c *playFlags) play(r *verify.Request, sign func(*verify.Request, time.Time) error) ([]numbered, error) {
-	at := time.Now().Add(-c.Stale)
 	differ := slices.ContainsFunc(c.Edit, func(e string) bool { return strings.Contains(e, "{n}") })
 	var all []numbered
 	for n := 1; n <= c.Repeat; n++ {
 		if n > 1 && !differ { // a retry is the same to the byte
-			all = append(all, numbered{n, all[0].Request})
+			all = append(all, numbered{n, all[0].Request, all[0].sign})
 			continue
 		}
 		one := *r
@@ -63,10 +64,7 @@ func (c *playFlags) play(r *verify.Request, sign func(*verify.Request, time.Time
 				return nil, err
 			}
 		}
-		if err := sign(&one, at); err != nil {
-			return nil, err
-		}
-		all = append(all, numbered{n, &one})
+		all = append(all, numbered{n, &one, sync.OnceValue(func() error { return sign(&one, time.Now().Add(-c.Stale)) })})
 	}
 	if c.Duplicate {
 		twice := make([]numbered, 0, 2*len(all))

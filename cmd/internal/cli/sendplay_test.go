@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -81,5 +82,52 @@ func TestSendPlaysABadProvider(t *testing.T) {
 		if code != c.code || !slices.Equal(got, c.want) || status != c.stats {
 			t.Errorf("%s: exit %d, want %d; %q, want %q; status %s, want %s\n%s", c.args, code, c.code, got, c.want, status, c.stats, errs.String())
 		}
+	}
+}
+
+// TestSendSignsJustBefore: each delivery is signed as of when it is sent, however long those before it took, and what is sent again is the same to
+// the byte.
+func TestSendSignsJustBefore(t *testing.T) {
+	t.Parallel()
+	for edit, want := range map[string]string{"/id={n}": "0s 0s 10m0s 10m0s 20m0s 20m0s", "/id=7": "0s 0s 0s 0s 0s 0s"} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			flags := playFlags{Repeat: 3, Duplicate: true, Edit: []string{edit}, Stale: time.Minute}
+			all, err := flags.play(&verify.Request{Header: http.Header{}, Body: []byte(`{}`)}, func(r *verify.Request, at time.Time) error {
+				r.Header.Add("X-Time", at.Add(time.Minute).Sub(began).String())
+				return nil
+			})
+			var times []string
+			for i, d := range all {
+				if err == nil {
+					err = d.sign()
+				}
+				times = append(times, d.Header.Values("X-Time")...)
+				if i%2 == 1 {
+					time.Sleep(10 * time.Minute)
+				}
+			}
+			if got := strings.Join(times, " "); err != nil || got != want {
+				t.Errorf("%s: they are signed at %s, want %s; %v", edit, got, want, err)
+			}
+		})
+	}
+	posts := 0
+	intake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		posts++
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer intake.Close()
+	var all []numbered
+	for n := range 3 {
+		all = append(all, numbered{n + 1, &verify.Request{Method: http.MethodPost, URL: intake.URL, Header: http.Header{}}, func() error {
+			if posts != n {
+				t.Errorf("the delivery behind %d is signed after %d posts", n, posts)
+			}
+			return nil
+		}})
+	}
+	if err := new(sendCmd).post(&env{ctx: t.Context(), Options: Options{Stdout: io.Discard, Stderr: io.Discard}}, all, "", nil, nil); err != nil || posts != 3 {
+		t.Errorf("%d posts, %v", posts, err)
 	}
 }

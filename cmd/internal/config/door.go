@@ -91,7 +91,11 @@ func (ck sourceCheck) reconcile() {
 		return
 	}
 	ck.between(at+".every", r.Every, Duration(time.Minute), Duration(24*time.Hour))
-	ck.between(at+".since", r.Since, r.Every, Duration(30*24*time.Hour))
+	most := Duration(30 * 24 * time.Hour)
+	if ck.s.Preset == "stripe" { // whose events come as they were: dedupe has to remember them
+		most = RedeliveryHorizon
+	}
+	ck.between(at+".since", r.Since, r.Every, most)
 	switch {
 	case ck.s.Preset != "github" && ck.s.Preset != "stripe" && ck.s.Preset != "shopify":
 		ck.problem(at, "is for the presets github, stripe and shopify, whose providers can be asked")

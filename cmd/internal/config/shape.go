@@ -285,7 +285,7 @@ var shapes = map[reflect.Type]*shape{
 	}},
 	reflect.TypeFor[Reconcile](): {doc: "How the provider is asked for what it has failed to deliver. What came of it is a line in the log.", fields: []field{
 		{name: "every", doc: "How often, 1m to 24h.", required: true},
-		{name: "since", doc: "How far back, 30d at most. GitHub can send again for 3 days; of Shopify it is what changed more than 4h10m ago, and the source's topic, which is read so far back, has to keep so much.", def: "24h"},
+		{name: "since", doc: "How far back, 30d at most, and 7d of Stripe, so that what has run is remembered. GitHub can send again for 3 days; of Shopify it is what changed more than 4h10m ago, and the source's topic, which is read so far back, has to keep so much.", def: "24h"},
 		{name: "token", doc: "A token of the provider's API: one that may read the hook's deliveries and have them sent again, a Stripe key that may read events, or a Shopify access token that may read the resources.", required: true},
 		{name: "hook", shown: true, doc: "GitHub: OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID, or app. Stripe: the endpoint (we_...), to keep to the types that it is subscribed to. Shopify: SHOP.myshopify.com/API_VERSION/TOPIC,..., of orders/updated, draft_orders/update, products/update and customers/update."},
 		{name: "api_url", shown: true, doc: "Base URL of the provider's API, as GitHub Enterprise has its own: https://HOST/api/v3. Only the main file may have it.", computed: "the provider's"},

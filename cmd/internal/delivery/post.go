@@ -12,6 +12,7 @@ import (
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/verify"
+	"github.com/forebay-io/forebay/sinks/guard"
 )
 
 // Answer is the intake's answer to a delivery.
@@ -21,6 +22,8 @@ type Answer struct {
 	Result string `json:"result"` // Event, Quarantined, Refused or Answered
 	Body   string `json:"body"`
 	List   *List  `json:"list,omitempty"` // of a delivery with a list of events, unless it is of one event alone
+
+	RetryAfter time.Duration `json:"-"` // as the intake asked; 0 where it did not
 }
 
 // List says how many elements of a list became events, and how many are in quarantine.
@@ -74,7 +77,7 @@ func Post(ctx context.Context, r *verify.Request, own bool) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	answer := Answer{Status: resp.StatusCode, Body: strings.TrimSpace(string(body)), Result: Answered}
+	answer := Answer{Status: resp.StatusCode, Body: strings.TrimSpace(string(body)), Result: Answered, RetryAfter: guard.RetryAfter(resp.Header, time.Now())}
 	accepted := struct {
 		ID          *string
 		Events      *int

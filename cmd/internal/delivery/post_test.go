@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -22,20 +23,21 @@ func TestPost(t *testing.T) {
 		want   Answer
 		said   string // in the header of an answer of another form
 	}{
-		{202, `{"id":"e-1"}` + "\n", Answer{202, "e-1", Event, `{"id":"e-1"}`, nil}, ""},
-		{202, `{"id":null}`, Answer{202, "", Quarantined, `{"id":null}`, nil}, ""},
-		{202, `{"id":null,"events":3,"quarantined":0}`, Answer{202, "", Event, `{"id":null,"events":3,"quarantined":0}`, &List{3, 0}}, ""},
-		{202, `{"id":null,"events":1,"quarantined":2}`, Answer{202, "", Event, `{"id":null,"events":1,"quarantined":2}`, &List{1, 2}}, ""},
-		{202, `{"id":null,"events":0,"quarantined":2}`, Answer{202, "", Quarantined, `{"id":null,"events":0,"quarantined":2}`, &List{0, 2}}, ""},
-		{202, `{"id":null,"events":0,"quarantined":0}`, Answer{202, "", Event, `{"id":null,"events":0,"quarantined":0}`, &List{}}, ""},
-		{200, `{"challenge":"x"}`, Answer{200, "", Answered, `{"challenge":"x"}`, nil}, ""},
-		{200, "ok", Answer{200, "", Answered, "ok", nil}, ""},
-		{200, "", Answer{200, "e-1", Event, "", nil}, `{"id":"e-1"}`},
-		{200, "ok", Answer{200, "", Quarantined, "ok", nil}, `{"id":null}`},
-		{200, "ok", Answer{200, "", Event, "ok", &List{2, 0}}, `{"id":null,"events":2,"quarantined":0}`},
-		{401, "", Answer{401, "", Refused, "", nil}, ""},
-		{307, "", Answer{307, "", Refused, "", nil}, ""},
-		{413, strings.Repeat("x", 2*maxAnswer), Answer{413, "", Refused, strings.Repeat("x", maxAnswer), nil}, ""},
+		{202, `{"id":"e-1"}` + "\n", Answer{202, "e-1", Event, `{"id":"e-1"}`, nil, 0}, ""},
+		{202, `{"id":null}`, Answer{202, "", Quarantined, `{"id":null}`, nil, 0}, ""},
+		{202, `{"id":null,"events":3,"quarantined":0}`, Answer{202, "", Event, `{"id":null,"events":3,"quarantined":0}`, &List{3, 0}, 0}, ""},
+		{202, `{"id":null,"events":1,"quarantined":2}`, Answer{202, "", Event, `{"id":null,"events":1,"quarantined":2}`, &List{1, 2}, 0}, ""},
+		{202, `{"id":null,"events":0,"quarantined":2}`, Answer{202, "", Quarantined, `{"id":null,"events":0,"quarantined":2}`, &List{0, 2}, 0}, ""},
+		{202, `{"id":null,"events":0,"quarantined":0}`, Answer{202, "", Event, `{"id":null,"events":0,"quarantined":0}`, &List{}, 0}, ""},
+		{200, `{"challenge":"x"}`, Answer{200, "", Answered, `{"challenge":"x"}`, nil, 0}, ""},
+		{200, "ok", Answer{200, "", Answered, "ok", nil, 0}, ""},
+		{200, "", Answer{200, "e-1", Event, "", nil, 0}, `{"id":"e-1"}`},
+		{200, "ok", Answer{200, "", Quarantined, "ok", nil, 0}, `{"id":null}`},
+		{200, "ok", Answer{200, "", Event, "ok", &List{2, 0}, 0}, `{"id":null,"events":2,"quarantined":0}`},
+		{401, "", Answer{401, "", Refused, "", nil, 0}, ""},
+		{429, "", Answer{429, "", Refused, "", nil, 7 * time.Second}, ""},
+		{307, "", Answer{307, "", Refused, "", nil, 0}, ""},
+		{413, strings.Repeat("x", 2*maxAnswer), Answer{413, "", Refused, strings.Repeat("x", maxAnswer), nil, 0}, ""},
 	} {
 		for _, own := range []bool{false, true} {
 			t.Run(fmt.Sprint(tt.status, own), func(t *testing.T) {
@@ -48,6 +50,9 @@ func TestPost(t *testing.T) {
 					w.Header().Set("Location", "/elsewhere")
 					if tt.said != "" {
 						w.Header().Set(ingest.HeaderAnswer, tt.said)
+					}
+					if tt.want.RetryAfter > 0 {
+						w.Header().Set("Retry-After", "7")
 					}
 					w.WriteHeader(tt.status)
 					fmt.Fprint(w, tt.body)
