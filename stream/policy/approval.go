@@ -57,8 +57,9 @@ type Rules struct {
 }
 
 // askEvery and askSeldom are how often an action that waits looks for an answer of which nobody has told it, the longer it waits the less
-// often: a thin event's body is fetched for each look.
-const askEvery, askSeldom = time.Minute, 5 * time.Minute
+// often: a thin event's body is fetched for each look. It looks first after askSoon: who answers at once may come before it is recorded that the
+// action waits, and can tell nobody.
+const askSoon, askEvery, askSeldom = 5 * time.Second, time.Minute, 5 * time.Minute
 
 // Before implements [Guard].
 func (r *Rules) Before(ctx context.Context, a sink.Action) (Verdict, error) {
@@ -134,7 +135,11 @@ func (r *Rules) ask(ctx context.Context, a sink.Action, how Ask, why string) (Ve
 	case ledger.ApprovalVoid:
 		denied.Text = fmt.Sprintf("approval %d is void: %s", said.ID, said.Reason)
 	default:
-		again := min(max(askEvery, time.Since(said.AskedAt)/4), askSeldom)
+		age := time.Since(said.AskedAt)
+		again := min(max(askEvery, age/4), askSeldom)
+		if 0 <= age && age < askSoon { // by two clocks
+			again = askSoon
+		}
 		return Verdict{
 			Status: ledger.WaitingApproval, Reason: Approval, Again: min(again, max(0, time.Until(said.ExpiresAt))+time.Second),
 			Text: fmt.Sprintf("approval %d, asked for by %s", said.ID, why),

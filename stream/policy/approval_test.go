@@ -113,10 +113,12 @@ func TestRulesTell(t *testing.T) {
 func TestAskedLessOften(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for age, want := range map[time.Duration]time.Duration{0: time.Minute, 12 * time.Minute: 3 * time.Minute, 9 * time.Hour: 5 * time.Minute} {
+	for age, want := range map[time.Duration]time.Duration{
+		-time.Hour: time.Minute, 0: 5 * time.Second, 10 * time.Second: time.Minute, 12 * time.Minute: 3 * time.Minute, 9 * time.Hour: 5 * time.Minute,
+	} {
 		b := &book{says: ledger.Approval{ID: 7, State: ledger.ApprovalWaiting, AskedAt: now.Add(-age), ExpiresAt: now.Add(time.Hour)}}
 		g := &Rules{Actions: map[string]Ask{"run": {Expires: time.Hour}}, Store: b, Sends: func(sink.Action) ([32]byte, string) { return [32]byte{}, "" }}
-		if v, err := g.Before(t.Context(), deploy()); err != nil || v.Again.Truncate(time.Minute) != want {
+		if v, err := g.Before(t.Context(), deploy()); err != nil || v.Again.Truncate(time.Second) != want {
 			t.Errorf("asked %s ago: again in %s, %v; want %s", age, v.Again, err, want)
 		}
 	}
