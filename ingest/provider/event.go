@@ -265,7 +265,7 @@ func (d *delivery) version(m *rule, e *schemas.Event) *Unusable {
 	return nil
 }
 
-// clock returns the name of the version line, with the id of the part of the entity that it is of.
+// clock returns the name of the version line, with the id of the part of the entity that it is of, or its hash where that is too long for a name.
 func (d *delivery) clock(c *compiledClock) (string, *Unusable) {
 	if c.by == nil {
 		return c.name, nil
@@ -274,7 +274,11 @@ func (d *delivery) clock(c *compiledClock) (string, *Unusable) {
 	if bad != nil || !found {
 		return c.name, bad
 	}
-	return c.name + ":" + id, checkText("the clock at ", c.by.text, id, MaxType)
+	bad = checkText("the clock at ", c.by.text, id, MaxType)
+	if len(c.name)+1+len(id) > schemas.MaxClock {
+		id = schemas.ShortHash(sha256.Sum256([]byte(id))).String()
+	}
+	return c.name + ":" + id, bad
 }
 
 // people sets who made e happen, and what its entity is called. Neither keeps an event back: what cannot be an attribute is left out, and

@@ -115,6 +115,8 @@ func TestEvent(t *testing.T) {
 			gh("workflow_job"), "d1 | com.github.workflow_job.queued | 7/workflow_run/9 | workflow_job:32 timestamp e000002:2019-05-15T15:20:18.000000000Z | snapshot"},
 		{"each context of a commit has a clock of its own", "github", `{"id":5,"sha":"ab","name":"o/r","context":"ci/build","state":"success","updated_at":"2019-05-15T15:20:18+00:00","repository":{"id":7}}`,
 			gh("status"), "d1 | com.github.status | 7/ab | status:ci/build timestamp 2019-05-15T15:20:18.000000000Z | delta"},
+		{"a context that is too long for a name", "github", `{"id":5,"sha":"ab","name":"o/r","context":"Terraform Cloud/acme/wwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwwww","state":"success","updated_at":"2019-05-15T15:20:18+00:00","repository":{"id":7}}`,
+			gh("status"), "d1 | com.github.status | 7/ab | status:8f757d4acbacada2e81b4459b7a5e7ec timestamp 2019-05-15T15:20:18.000000000Z | delta"},
 		{"merge group", "github", `{"action":"checks_requested","repository":{"id":7},"merge_group":{"head_sha":"ab"}}`,
 			gh("merge_group"), "d1 | com.github.merge_group.checks_requested | 7/ab | none | delta"},
 		{"where a secret was found", "github", `{"action":"created","repository":{"id":7},"alert":{"number":4},"location":{"type":"commit"}}`,
@@ -191,6 +193,9 @@ func TestEvent(t *testing.T) {
 			e, err := s.Event(r, received)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if err := e.Validate(); err != nil {
+				t.Error(err)
 			}
 			got := brief(e)
 			if strings.HasPrefix(tt.want, "sha256:") { // the digest itself is checked in TestBodyAsID

@@ -65,7 +65,7 @@ func (p payload) event(s *provider.Source, body string) (typ string, err error) 
 	if err != nil {
 		return "", err
 	}
-	return e.Type, nil
+	return e.Type, e.Validate()
 }
 
 // Real bodies fit the schemas of their types. And whatever the mapping misses in a body, or cannot use for its kind, its schema refuses:

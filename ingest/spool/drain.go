@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/ingest"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // burst is what of an entity is given to the log at once.
@@ -92,7 +93,7 @@ func refused(err error) bool {
 func (q *queue) quarantine(ctx context.Context, reason, detail string, bytes []byte, came int64) error {
 	d := &ingest.Delivery{Team: q.team, Source: q.source, Kind: ingest.KindUnusable, Reason: reason, Body: bytes, Received: time.Unix(0, came), Detail: detail}
 	err := q.s.c.Log.Quarantine(ctx, time.Now().Add(drainTry), q.s.c.QuarantineTopic(q.team, q.source), d)
-	if half := len(bytes) / 2; refused(err) && half > 0 {
+	if half := len(bytes) / 2; schemas.KindOf(err) == schemas.TooLarge && half > 0 {
 		if err = q.quarantine(ctx, reason, detail, bytes[:half], came); err == nil {
 			err = q.quarantine(ctx, reason, detail, bytes[half:], came)
 		}

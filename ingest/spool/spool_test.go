@@ -127,8 +127,8 @@ func (b *broker) Append(ctx context.Context, by time.Time, topic string, e *sche
 }
 
 func (b *broker) Quarantine(ctx context.Context, by time.Time, topic string, d *ingest.Delivery) error {
-	if b.tooLarge > 0 && len(d.Body) > b.tooLarge {
-		return schemas.Errorf(schemas.TooLarge, "", "%w", kerr.MessageTooLarge)
+	if b.tooLarge > 0 && len(d.Body) > b.tooLarge { // be it for the topic or for the producer
+		return schemas.Errorf(schemas.TooLarge, "", "not sent")
 	}
 	_, err := b.ProduceAll(ctx, by, []*kgo.Record{b.QuarantineRecord(topic, d)})
 	return err
@@ -653,7 +653,7 @@ func TestFullNoMore(t *testing.T) {
 		u.s.c.MaxSize = 500
 		u.run()
 		u.b.set(true, false)
-		for id, err := 0, error(ingest.ErrSpooled); errors.Is(err, ingest.ErrSpooled); id++ {
+		for id, err := 0, ingest.ErrSpooled; errors.Is(err, ingest.ErrSpooled); id++ {
 			err = u.send("a", fmt.Sprint(id))
 		}
 		quiet := func() error {

@@ -124,7 +124,8 @@ func (n *Notifier) answered(d *delivery, taken bool) {
 	if d.Status == firing && !taken && f != nil { // due again, for whoever tells it
 		f.told, f.missed = d.last.Add(n.hold()-n.cfg.Repeat), true
 	}
-	again := (taken || d.alone && d.Status == resolved) && len(d.missed) > 0
+	silenced := d.Status == firing && f != nil && Silenced(f.Name, f.Labels, n.silences) != nil // since; it is told with a repeat
+	again := (taken || d.alone && d.Status == resolved) && len(d.missed) > 0 && !silenced
 	switch {
 	case again && (d.Status == firing) == (f != nil):
 		n.queue(d, d.missed)

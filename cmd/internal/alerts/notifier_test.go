@@ -625,6 +625,25 @@ func TestOneReceiverMisses(t *testing.T) {
 	})
 }
 
+// A silence that came since holds for a receiver that has missed the message, too.
+func TestMissedAndSilenced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, ask := newBoard()
+		var pager *told
+		w := newWorld(t, ask, func(c *Config) {
+			c.Repeat = 4 * time.Hour
+			pager = c.receiver("pager")
+			pager.down(40 * time.Minute)
+		})
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(5 * time.Minute)
+		b.set(false, ledger.Silence{Alert: "ForebayTest", Until: time.Now().Add(8 * time.Hour)})
+		time.Sleep(3 * time.Hour)
+		is(t, "what took it", short(w.sink.all()), "firing 40s")
+		is(t, "what missed it", pager.all())
+	})
+}
+
 // What one receiver has missed it is not sent any more once the alert has ended, which another process has told.
 func TestMissedAndOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

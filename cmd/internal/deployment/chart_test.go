@@ -433,7 +433,8 @@ func TestPodsThatStopTakeDeliveries(t *testing.T) {
 			t.Fatal(err)
 		}
 		delay, _ := time.ParseDuration(fmt.Sprint(at(file, "intake", "stop_delay"))) // 0 where there is none
-		grace := time.Duration(at(pod, "spec", "terminationGracePeriodSeconds").(int)) * time.Second
+		seconds := at(pod, "spec", "terminationGracePeriodSeconds").(int)
+		grace := time.Duration(seconds) * time.Second
 		if delay < 10*time.Second || delay > drain/2 || drain >= grace {
 			t.Errorf("%s: deliveries are taken for %s of a drain of %s, and Kubernetes kills after %s", name, delay, drain, grace)
 		}
