@@ -63,10 +63,13 @@ func TestPayloadOfALogThatWasCut(t *testing.T) {
 	if _, err := l.Load(r.Ctx(), r.Pointer(0, 0)); err != nil {
 		t.Fatal(err)
 	}
+	other := record.Encode(testTopic, event(7))
+	other.Offset = 1
+	l.mu.Lock()
 	for _, q := range l.queues { // as it was before the cut
-		q.kept.records[1] = record.Encode(testTopic, event(7))
-		q.kept.records[1].Offset = 1
+		q.kept = &chunk{from: q.kept.from, to: q.kept.to, records: []*kgo.Record{q.kept.records[0], other, q.kept.records[2]}}
 	}
+	l.mu.Unlock()
 	if e, err := l.Load(r.Ctx(), r.Pointer(7, 1)); err != nil || e.ID != "e7" {
 		t.Errorf("what the cut took, while it is still known: %v, %v", e, err)
 	}
