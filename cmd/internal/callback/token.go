@@ -74,7 +74,7 @@ type tokenAttempt struct {
 // openAction returns what a token was made for. ok is false if it is no token of these keys, or not one for this action.
 func (k *Keys) openAction(token, id string) (a tokenAttempt, ok bool) {
 	text, prefixed := strings.CutPrefix(token, actionPrefix)
-	raw, err := encoding.DecodeString(text)
+	raw, err := decode(text)
 	if !prefixed || err != nil || len(raw) < refSize+sha256.Size {
 		return a, false
 	}
@@ -99,7 +99,7 @@ func (k *Keys) Event(team, source, id string) string {
 // IsForEvent reports whether these keys made a token for this event.
 func (k *Keys) IsForEvent(token, team, source, id string) bool {
 	text, prefixed := strings.CutPrefix(token, eventPrefix)
-	sum, err := encoding.DecodeString(text)
+	sum, err := decode(text)
 	return prefixed && err == nil && k.made(sum, "event", team, source, id)
 }
 
@@ -117,6 +117,14 @@ func (k *Keys) made(sum []byte, parts ...string) (ok bool) {
 
 // encoding is strict, so that a token has one spelling.
 var encoding = base64.RawURLEncoding.Strict()
+
+// decode is for what encoding has encoded alone. The decoder passes over line breaks, strict or not, so that a token would have many forms.
+func decode(text string) ([]byte, error) {
+	if i := strings.IndexAny(text, "\r\n"); i >= 0 {
+		return nil, base64.CorruptInputError(i)
+	}
+	return encoding.DecodeString(text)
+}
 
 // mac returns the HMAC of parts, each with its length. The first part says what the token is for.
 func mac(key []byte, parts ...string) []byte {

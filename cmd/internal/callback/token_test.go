@@ -91,6 +91,8 @@ func FuzzOpen(f *testing.F) {
 	f.Add(event)
 	f.Add("fba2_")
 	f.Add("")
+	f.Add(good[:20] + "\n" + good[20:])
+	f.Add(event[:20] + "\r" + event[20:])
 	f.Fuzz(func(t *testing.T, token string) {
 		if _, ok := k.openAction(token, "act_1"); ok != (token == good || token == traced) {
 			t.Errorf("%q opens: %v", token, ok)
