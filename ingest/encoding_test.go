@@ -3,8 +3,10 @@ package ingest
 import (
 	"bytes"
 	"compress/gzip"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -22,8 +24,14 @@ func zip(text string) []byte {
 // A compressed body is read, and its event has what was signed: the compressed body with its encoding named, or what it was before.
 func TestCompressedBodies(t *testing.T) {
 	t.Parallel()
-	const order = `{"id":"1","type":"t","order":"o","rev":1,"note":"n"}`
-	for _, unpacked := range []bool{false, true} {
+	const plain = `{"id":"1","type":"t","order":"o","rev":1,"note":"n"}`
+	// A report: gzip makes it smaller than an eighth.
+	report := `{"id":"1","type":"t","order":"o","rev":1,"rows":[` + strings.Repeat(`{"city":"Rome","sold":0,"returned":0,"currency":"EUR","region":"south","note":""},`, 200) + `{}]}`
+	for _, test := range []struct {
+		order    string
+		unpacked bool
+	}{{plain, false}, {plain, true}, {report, false}, {report, true}} {
+		order, unpacked := test.order, test.unpacked
 		in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
 		cfg := ordersMapping
 		signs := *cfg.Verify
@@ -77,10 +85,12 @@ func TestCompressedCloudEvents(t *testing.T) {
 	}
 }
 
-// A bomb is not unpacked beyond what the source takes: it is refused where nobody has signed it, and kept as it came where somebody has.
+// A bomb is not unpacked beyond what the source takes: it is refused where nobody has signed it, with a reason of its own, and kept as it came where
+// somebody has.
 func TestBombs(t *testing.T) {
 	t.Parallel()
-	bomb := zip(`{"id":"` + strings.Repeat("a", 32<<20) + `"}`)
+	text := `{"id":"` + strings.Repeat("a", 32<<20) + `"}`
+	bomb := zip(text)
 	for _, unpacked := range []bool{false, true} {
 		in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
 		cfg := ordersMapping
@@ -92,5 +102,46 @@ func TestBombs(t *testing.T) {
 		if kept := in.log.deliveries; len(kept) != 1 || kept[0].Reason != provider.BadEncoding || !bytes.Equal(kept[0].Body, bomb) || a.status != 202 {
 			t.Errorf("unpacked %t: %d, %d kept", unpacked, a.status, len(kept))
 		}
+		if !unpacked {
+			continue
+		}
+		in.source.Keys = KeysOf([]schemas.Secret{schemas.NewSecret(secret)}, nil)
+		r := verify.Request{Header: http.Header{}, Body: []byte(text)}
+		if err := in.source.Sign(&r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		a = in.do("POST", inPath, bytes.NewReader(bomb), "X-Signature", r.Header.Get("X-Signature"))
+		if n := in.count("refused", "malformed"); a.status != 401 || n != 1 || in.source.Keys.Counts().Mismatches != 0 {
+			t.Errorf("signed before it was compressed: %d, %v malformed, %+v", a.status, n, in.source.Keys.Counts())
+		}
+		if n, _, _ := in.handler.room.usage(); n != 0 {
+			t.Errorf("%d bytes are still held", n)
+		}
+	}
+}
+
+// What strangers have unpacked takes no memory from small bodies.
+func TestUnpackedCountsAsLarge(t *testing.T) {
+	t.Parallel()
+	in := newIntake(t, nil)
+	room, a := in.handler.room, arrival{own: ownMemory}
+	if err := room.more(&a, ownMemory); err != nil {
+		t.Fatal(err)
+	}
+	if _, large, _ := room.usage(); large != 0 {
+		t.Errorf("a small one: %d", large)
+	}
+	if err := room.more(&a, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if used, large, _ := room.usage(); large != used || used != ownMemory+1<<20 {
+		t.Errorf("%d used, %d of them large", used, large)
+	}
+	if err := room.more(&a, room.limits.Memory-room.limits.SmallMemory-ownMemory-1<<20+1); err == nil {
+		t.Error("it has the part of small ones")
+	}
+	room.free(&a)
+	if used, large, _ := room.usage(); used != 0 || large != 0 {
+		t.Errorf("%d used, %d large are left", used, large)
 	}
 }

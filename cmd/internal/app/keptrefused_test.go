@@ -1,6 +1,8 @@
 package app
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"net/http"
@@ -208,6 +210,42 @@ func TestVerifiedAsOfItsReceipt(t *testing.T) {
 		}
 		if _, ok := errors.AsType[*verify.Error](err); err != nil && !ok && name != "a handshake" {
 			t.Errorf("%s: the reason is lost: %v", name, err)
+		}
+	}
+}
+
+// TestCompressedIsVerifiedAgain: what came compressed, and could not be unpacked because it was more than the source took, is an event once the
+// source takes more.
+func TestCompressedIsVerifiedAgain(t *testing.T) {
+	t.Parallel()
+	text := []byte(`{"id":"1","type":"t","note":"` + strings.Repeat("a", 100<<10) + `"}`)
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write(text)
+	_ = z.Close()
+	for maxBody, says := range map[int64]string{64 << 10: "raise max_body", 1 << 20: ""} {
+		compiled, err := provider.Compile(provider.Config{Team: "acme", Name: "hooks", Preset: "generic", Secrets: []schemas.Secret{schemas.NewSecret("secret")}, MaxBody: maxBody,
+			Verify: &verify.Params{SignatureHeader: "X-Signature", Unpacked: true}, Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := verify.Request{Method: "POST", Header: http.Header{}, Body: text}
+		if err := compiled.Sign(&r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		kept := &producer.Item{Delivery: ingest.Delivery{Kind: ingest.KindRefused, Reason: "malformed", Method: r.Method, Body: packed.Bytes(), Received: time.Now(),
+			Headers: []schemas.Header{{Name: "x-signature", Value: r.Header.Get("X-Signature")}}}}
+		source := &ingest.Source{Source: compiled}
+		if err := verifyAgain(source, kept); says != "" {
+			if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), says) {
+				t.Errorf("max_body %d: %v", maxBody, err)
+			}
+			continue
+		} else if err != nil {
+			t.Fatalf("max_body %d: %v", maxBody, err)
+		}
+		if events, _, err := eventsOf(source, kept); err != nil || len(events) != 1 || !bytes.Equal(events[0].Data, text) {
+			t.Errorf("%d events, %v", len(events), err)
 		}
 	}
 }
