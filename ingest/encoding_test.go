@@ -85,6 +85,39 @@ func TestCompressedCloudEvents(t *testing.T) {
 	}
 }
 
+// The list or the envelope of a delivery is read without its compression, which the data of its events does not have.
+func TestCompressedEnvelopes(t *testing.T) {
+	t.Parallel()
+	event := func(id string) string {
+		return `{"specversion":"1.0","id":"` + id + `","source":"/s","type":"t","data":{"rev":1}}`
+	}
+	for mode, body := range map[string]string{"application/cloudevents+json": event("1"), "application/cloudevents-batch+json": "[" + event("1") + ",\n" + event("2") + ",7]"} {
+		in := setup(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = 64<<10, 64<<10 })
+		in.preset(provider.Config{Preset: "cloudevents", MaxBody: 64 << 10})
+		in.signed([]byte(body), "Content-Type", mode)
+		want, unusable := in.log.events, in.log.deliveries
+		in.log.events, in.log.deliveries = nil, nil
+		if a := in.signed(zip(body), "Content-Type", mode, "Content-Encoding", "gzip"); a.status != 202 || len(want) == 0 || len(in.log.events) != len(want) {
+			t.Fatalf("%s: %d, %d of %d events, %d in quarantine", mode, a.status, len(in.log.events), len(want), len(in.log.deliveries))
+		}
+		for i, e := range in.log.events {
+			if e.ID != want[i].ID || string(e.Data) != string(want[i].Data) || e.Extensions[schemas.EncodingAttribute] != "" {
+				t.Errorf("%s: %+v, want %+v", mode, e, want[i])
+			}
+		}
+		if len(in.log.deliveries) != len(unusable) || len(unusable) > 0 && string(in.log.deliveries[0].Body) != string(unusable[0].Body) {
+			t.Errorf("%s: in quarantine %+v, want %+v", mode, in.log.deliveries, unusable)
+		}
+		// More than the source takes is kept whole, as it came.
+		bomb := zip(strings.Replace(body, `{"rev":1}`, `"`+strings.Repeat("a", 64<<10)+`"`, 1))
+		in.log.deliveries = nil
+		in.signed(bomb, "Content-Type", mode)
+		if kept := in.log.deliveries; len(kept) != 1 || kept[0].Reason != provider.BadEncoding || kept[0].Element != 0 || !bytes.Equal(kept[0].Body, bomb) {
+			t.Errorf("%s: a bomb: %+v", mode, kept)
+		}
+	}
+}
+
 // A bomb is not unpacked beyond what the source takes: it is refused where nobody has signed it, with a reason of its own, and kept as it came where
 // somebody has.
 func TestBombs(t *testing.T) {

@@ -219,10 +219,6 @@ func TestVerifiedAsOfItsReceipt(t *testing.T) {
 func TestCompressedIsVerifiedAgain(t *testing.T) {
 	t.Parallel()
 	text := []byte(`{"id":"1","type":"t","note":"` + strings.Repeat("a", 100<<10) + `"}`)
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	_, _ = z.Write(text)
-	_ = z.Close()
 	for maxBody, says := range map[int64]string{64 << 10: "raise max_body", 1 << 20: ""} {
 		compiled, err := provider.Compile(provider.Config{Team: "acme", Name: "hooks", Preset: "generic", Secrets: []schemas.Secret{schemas.NewSecret("secret")}, MaxBody: maxBody,
 			Verify: &verify.Params{SignatureHeader: "X-Signature", Unpacked: true}, Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{}}})
@@ -233,7 +229,7 @@ func TestCompressedIsVerifiedAgain(t *testing.T) {
 		if err := compiled.Sign(&r, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		kept := &producer.Item{Delivery: ingest.Delivery{Kind: ingest.KindRefused, Reason: "malformed", Method: r.Method, Body: packed.Bytes(), Received: time.Now(),
+		kept := &producer.Item{Delivery: ingest.Delivery{Kind: ingest.KindRefused, Reason: "malformed", Method: r.Method, Body: zip(string(text)), Received: time.Now(),
 			Headers: []schemas.Header{{Name: "x-signature", Value: r.Header.Get("X-Signature")}}}}
 		source := &ingest.Source{Source: compiled}
 		if err := verifyAgain(source, kept); says != "" {
@@ -248,4 +244,30 @@ func TestCompressedIsVerifiedAgain(t *testing.T) {
 			t.Errorf("%d events, %v", len(events), err)
 		}
 	}
+}
+
+// TestCompressedEnvelopeIsRedriven: CloudEvents that came compressed, and were more than the source took, are events once it takes more.
+func TestCompressedEnvelopeIsRedriven(t *testing.T) {
+	t.Parallel()
+	event := `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":"` + strings.Repeat("a", 100<<10) + `"}`
+	for mode, text := range map[string]string{"application/cloudevents+json": event, "application/cloudevents-batch+json": "[" + event + "]"} {
+		for maxBody, want := range map[int64]int{64 << 10: 0, 1 << 20: 1} {
+			compiled, err := provider.Compile(provider.Config{Team: "acme", Name: "hooks", Preset: "cloudevents", Secrets: []schemas.Secret{schemas.NewSecret("secret")}, MaxBody: maxBody})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := &producer.Item{Delivery: ingest.Delivery{Kind: ingest.KindUnusable, Method: "POST", Body: zip(text), Received: time.Now(), Headers: []schemas.Header{{Name: "content-type", Value: mode}}}}
+			if events, _, err := eventsOf(&ingest.Source{Source: compiled}, kept); len(events) != want || (err == nil) != (want > 0) {
+				t.Errorf("%s, max_body %d: %d events, %v", mode, maxBody, len(events), err)
+			}
+		}
+	}
+}
+
+func zip(text string) []byte {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return packed.Bytes()
 }
