@@ -74,21 +74,29 @@ func (h *Handler) grown(full, most int64) int64 {
 	return size
 }
 
-// unpack puts what a compressed body is without its compression in its place, where the source's signature is of that. Nobody has been verified yet,
-// so it may grow eightfold, as JSON does, and to what the source takes; the room holds both. What is not taken is refused as any body that
-// nobody signed.
+// unpack puts what a compressed body is without its compression in its place, where the source's signature is of that. Nobody has been verified yet:
+// it may grow to what the source takes, and the room holds both, of that only what comes, for most bodies are some times as large and a
+// stranger's may be a thousand. What cannot be unpacked stays as it is.
 func (h *Handler) unpack(d *delivery) error {
 	if d.source == nil || !d.source.mapper().Proof().Unpacked || !schemas.Zipped(d.request.Body) {
 		return nil
 	}
-	limit := min(d.source.MaxBody, 8*int64(len(d.request.Body))+smallBuffer)
-	if err := h.room.more(&d.arrival, limit); err != nil {
-		return err
+	held, most := int64(0), d.source.MaxBody
+	for limit := 8*int64(len(d.request.Body)) + smallBuffer; ; limit *= 2 {
+		limit = min(limit, most)
+		if err := h.room.more(&d.arrival, limit-held); err != nil {
+			return err
+		}
+		held = limit
+		var text []byte
+		if text, d.packed = schemas.Unzip(d.request.Body, limit); d.packed == nil {
+			d.request.Body = text
+			return nil
+		}
+		if limit == most || schemas.KindOf(d.packed) != schemas.TooLarge {
+			return nil
+		}
 	}
-	if text, err := schemas.Unzip(d.request.Body, limit); err == nil {
-		d.request.Body = text
-	}
-	return nil
 }
 
 // liftReadDeadline removes the server's read deadline if the wait for the broker may be longer: it would end the request's context.

@@ -107,6 +107,8 @@ type delivery struct {
 	read        time.Time // when the body was there
 	deadline    time.Time // when the wait for the log ends: just before the provider gives up
 	size        int       // of the body
+	packed      error     // why a compressed body could not be unpacked that is signed as it was before; nil: it was, or is none
+	hashed      int64     // bytes that a source may have had to hash, if it takes bodies that are signed before they are compressed
 	request     verify.Request
 	event       *schemas.Event // &eventBuffer, once it is valid
 	eventBuffer schemas.Event
@@ -168,7 +170,10 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if err != nil {
 		return verdictOnBody(err)
 	}
-	d.read, d.size = time.Now(), len(body)
+	d.read, d.size, d.hashed = time.Now(), len(body), int64(len(body))
+	if schemas.Zipped(body) {
+		d.hashed = min(schemas.GzipMost*d.hashed, h.c.MaxBody)
+	}
 	d.request = verify.Request{Method: r.Method, Query: r.URL.RawQuery, Header: r.Header, Body: body}
 	if d.source != nil && d.source.mapper().Proof().URL {
 		d.request.URL = d.source.calledURL(r.URL)

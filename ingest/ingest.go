@@ -24,8 +24,8 @@ import (
 type Log interface {
 	Append(ctx context.Context, by time.Time, topic string, e *schemas.Event) error
 	Quarantine(ctx context.Context, by time.Time, topic string, d *Delivery) error
-	// AppendAll appends what one delivery comes to: events to one topic and deliveries to another, in their order. After an error, some of
-	// them may be durable.
+	// AppendAll appends what one delivery comes to: events to one topic and, once those are durable, deliveries to another, in their order.
+	// After an error, some of them may be durable.
 	AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*Delivery) error
 }
 

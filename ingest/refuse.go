@@ -38,6 +38,10 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 			reason = verify.Mismatch
 		}
 	}
+	if d.packed != nil && reason == verify.Mismatch { // no secret is wrong
+		reason = verify.Malformed
+		err = &verify.Error{Reason: reason, Detail: "the body cannot be unpacked, which is signed as it was before: " + d.packed.Error()}
+	}
 	d.source.Keys.refuse(d.received, reason, e.Off)
 	// The verifier has not hashed the body where it found no signature to compare, nor if it compares a secret.
 	if !hashed || len(d.source.mapper().SecretHeaders()) > 0 {
@@ -46,8 +50,8 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 	return verdict{outcome: refused, reason: knownReason(string(reason)), err: err}, false
 }
 
-// A refusal is answered refusalFloor after the body was read, plus refusalPerByte for each of its bytes, plus a random part of
-// refusalSpread. Eight keys of SHA-512, the most that a source may have, take 15 ns a byte on a core of their own, and 49 where five
+// A refusal is answered refusalFloor after the body was read, plus refusalPerByte for each of its bytes (of a compressed one, for each that it may
+// have unpacked, whether there is a source that unpacks it or not), plus a random part of refusalSpread. Eight keys of SHA-512, the most that a source may have, take 15 ns a byte on a core of their own, and 49 where five
 // compete for it (measured); one of SHA-256 takes 1.
 //
 // The spread is because the runtime sleeps for whole milliseconds: with a fixed end, the time of the answer would show by its fraction
@@ -61,7 +65,7 @@ const (
 // waitBeforeRefusal waits until a refusal may be answered, or the sender is gone. Hashing alone does not take the same time for all
 // sources: one with two keys hashes twice, one with SHA-512 takes longer, and with a body of some megabytes that can be measured.
 func waitBeforeRefusal(ctx context.Context, d *delivery) {
-	t := time.NewTimer(refusalFloor + time.Duration(d.size)*refusalPerByte + rand.N(refusalSpread) - time.Since(d.read))
+	t := time.NewTimer(refusalFloor + time.Duration(d.hashed)*refusalPerByte + rand.N(refusalSpread) - time.Since(d.read))
 	defer t.Stop()
 	select {
 	case <-t.C:

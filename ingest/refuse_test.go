@@ -142,6 +142,16 @@ func TestRefusalsAreAnsweredAtOneTime(t *testing.T) {
 				}
 			}
 		}
+		// Of what is compressed a source may have had to hash all that it is unpacked.
+		packed := append([]byte{0x1f, 0x8b}, make([]byte, 1000)...)
+		for _, path := range []string{inPath, "/v1/in/acme/other"} {
+			begin, w := time.Now(), httptest.NewRecorder()
+			r.URL.Path, r.Body, r.ContentLength = path, io.NopCloser(bytes.NewReader(packed)), int64(len(packed))
+			in.handler.ServeHTTP(w, r)
+			if took := time.Since(begin); took < refusalFloor+ceiling*refusalPerByte {
+				t.Errorf("%s, compressed: answered after %v", path, took)
+			}
+		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		r = r.WithContext(gone)

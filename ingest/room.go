@@ -239,6 +239,10 @@ func (r *room) ended(a *arrival, read error) error {
 func (r *room) more(a *arrival, n int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if a.size == small && a.held-a.own+n > r.limits.SmallBody+1 {
+		a.size = large // it is in no queue any more
+		r.large += a.held
+	}
 	if r.used+n > r.limits.Memory || r.overflows(a, n) {
 		return errFull
 	}

@@ -31,6 +31,8 @@ type Source struct {
 	Keys *Keys
 	// Refused keeps what is refused; nil keeps nothing. A source whose limits stay keeps its Refused.
 	Refused *Refused
+	// Used is what its Verifier was made with. A source keeps it, whatever of it changes.
+	Used *verify.Used
 	// Fields notices when the bodies of accepted events change their shape; nil looks at nothing.
 	Fields *drift.Source
 

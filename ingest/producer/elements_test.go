@@ -89,6 +89,46 @@ func TestListThatWasHalfWritten(t *testing.T) {
 	}
 }
 
+// What of a list cannot become an event is in quarantine once, however often the list is repeated before its events can be written.
+func TestRestOfAListThatWasHalfWritten(t *testing.T) {
+	t.Parallel()
+	p, cluster := setupOn(t, 3, nil)
+	for i := range int32(3) {
+		if err := cluster.MoveTopicPartition(topic, i, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := newIntakeOf(t, p, cluster, time.Second, "/")
+	var elements []string
+	for i := range 100 {
+		elements = append(elements, fmt.Sprintf(`{"id":%d,"type":"t"}`, i))
+	}
+	const unusable = 7
+	for i := range unusable {
+		elements = append(elements, fmt.Sprintf(`{"n":%d}`, i))
+	}
+	body := "[" + strings.Join(elements, ",") + "]"
+	kept := func() (n int64) {
+		for partition := range int32(3) {
+			if info := in.cluster.PartitionInfo(aside, partition); info != nil {
+				n += info.HighWatermark
+			}
+		}
+		return n
+	}
+	release := refuse(in.cluster, 1)
+	for range 3 {
+		if status, _, answer := in.post(body); status != http.StatusServiceUnavailable || kept() != 0 {
+			t.Fatalf("answered %d %s with a third of the partitions away, %d in quarantine", status, answer, kept())
+		}
+	}
+	release()
+	in.source.Deadline = time.Minute
+	if status, _, answer := in.post(body); status != http.StatusAccepted || answer != `{"id":null,"events":100,"quarantined":7}` || kept() != unusable {
+		t.Errorf("the repeat: %d %s, %d in quarantine", status, answer, kept())
+	}
+}
+
 // Lists of hundreds of events take their time by the round trips to the brokers, not by their number.
 func TestListsAreWrittenTogether(t *testing.T) {
 	t.Parallel()

@@ -182,20 +182,25 @@ func (p *Producer) encode(w *record.Encoder, topic string, e *schemas.Event, spa
 	return w.EncodeHop(topic, e, parent, state)
 }
 
-// AppendAll implements [ingest.Log].
+// AppendAll implements [ingest.Log]. What is for quarantine waits for the events: nothing drops it when the list comes again because of these.
 func (p *Producer) AppendAll(ctx context.Context, deadline time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
-	records, spans := make([]*kgo.Record, 0, len(events)+len(rest)), make([]*trace.Span, len(events))
+	records, spans := make([]*kgo.Record, 0, len(events)), make([]*trace.Span, len(events))
 	for i, e := range events {
 		spans[i] = p.sends(topic, e)
 		records = append(records, p.encode(new(record.Encoder), topic, e, spans[i]))
-	}
-	for _, d := range rest {
-		records = append(records, p.QuarantineRecord(quarantine, d))
 	}
 	_, err := p.ProduceAll(ctx, deadline, records)
 	for _, s := range spans {
 		s.EndWith(err)
 	}
+	if err != nil || len(rest) == 0 {
+		return err
+	}
+	records = records[:0]
+	for _, d := range rest {
+		records = append(records, p.QuarantineRecord(quarantine, d))
+	}
+	_, err = p.ProduceAll(ctx, deadline, records)
 	return err
 }
 

@@ -70,13 +70,21 @@ func extensions(h http.Header) map[string]string {
 var errTooMany = errors.New("too many events, or no list")
 
 // unpackCloudEvents returns each event of a delivery in binary mode, with attributes as they are meant: not percent-encoded. What is no event of
-// version 1.0 comes without attributes, so that it is quarantined alone.
-func unpackCloudEvents(r *verify.Request) ([]verify.Request, error) {
-	switch media := mediaType(r); {
+// version 1.0 comes without attributes, so that it is quarantined alone. The JSON formats are read without their compression; data in binary mode
+// keeps it, as any body does.
+func unpackCloudEvents(r *verify.Request, maxBody int64) ([]verify.Request, error) {
+	media, text := mediaType(r), r.Body
+	if formatted := media == mediaBatch || media == mediaStructured; formatted && schemas.Zipped(text) {
+		var err error
+		if text, err = schemas.Unzip(text, maxBody); err != nil {
+			return nil, unusable(BadEncoding, "the body cannot be unpacked: %v", err)
+		}
+	}
+	switch {
 	case media == mediaBatch:
 		var events []verify.Request
 		list := false
-		err := scan.Each(r.Body, func(key string, v scan.Value) error {
+		err := scan.Each(text, func(key string, v scan.Value) error {
 			if list = key == ""; !list || len(events) == MaxElements {
 				return errTooMany
 			}
@@ -90,8 +98,8 @@ func unpackCloudEvents(r *verify.Request) ([]verify.Request, error) {
 			return nil, scanReason(err)
 		}
 		return events, nil
-	case media == "application/cloudevents+json":
-		return []verify.Request{structured(r, r.Body)}, nil
+	case media == mediaStructured:
+		return []verify.Request{structured(r, text)}, nil
 	case strings.HasPrefix(media, "application/cloudevents"):
 		return nil, unusable(NotJSON, "the event is in another format than JSON")
 	}

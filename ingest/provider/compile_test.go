@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -160,5 +161,40 @@ func TestUnsignedFamily(t *testing.T) {
 	e, err := s.Event(r, received)
 	if err != nil || e.ID != "signed" {
 		t.Errorf("id %v %v", e, err)
+	}
+}
+
+// Where either family is taken, a delivery that was seen must not come again under the names of one family with another id in the other's.
+func TestEitherFamily(t *testing.T) {
+	t.Parallel()
+	mapped := &provider.EventConfig{ID: "header:svix-id", Type: "/type", Entity: []string{}}
+	for _, cfg := range []provider.Config{{Preset: "svix"}, {Preset: "standard-webhooks"}, {Preset: "standard-webhooks", Event: mapped},
+		{Preset: "generic", Event: mapped, Verify: &verify.Params{Scheme: verify.SchemeStandardWebhooks}, Secrets: []schemas.Secret{schemas.NewSecret(whsec)}}} {
+		s := compile(t, cfg)
+		r := request(`{"type":"t"}`, "webhook-id: signed")
+		if err := s.Sign(r, received); err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range []struct {
+			name, value string
+			want        verify.Reason
+		}{
+			{"Svix-Id", "signed", ""},
+			{"Svix-Timestamp", r.Header.Get("Webhook-Timestamp"), ""},
+			{"Svix-Id", "forged", verify.Malformed},
+			{"Svix-Timestamp", "1", verify.Malformed},
+		} {
+			both := *r
+			both.Header = r.Header.Clone()
+			both.Header.Set("Svix-Id", "signed")
+			both.Header.Set(test.name, test.value)
+			err := s.Verifier.Verify(&both, received)
+			if bad, _ := errors.AsType[*verify.Error](err); test.want == "" && err != nil || test.want != "" && (bad == nil || bad.Reason != test.want) {
+				t.Errorf("%s with %s: %s: %v, want %q", cfg.Preset, test.name, test.value, err, test.want)
+			}
+			if e, err := s.Event(&both, received); test.want == "" && (err != nil || e.ID != "signed") {
+				t.Errorf("%s: %v, %v", cfg.Preset, e, err)
+			}
+		}
 	}
 }

@@ -49,7 +49,7 @@ func (s *Source) Several() bool { return s.each != nil || s.preset.unpack != nil
 // An error is an *[Unusable].
 func (s *Source) Split(r *verify.Request) ([]verify.Request, error) {
 	if s.each == nil {
-		return s.preset.unpack(r)
+		return s.preset.unpack(r, s.MaxBody)
 	}
 	d := s.deliveries.Get().(*delivery)
 	defer d.close()
@@ -137,10 +137,13 @@ func elementType(whole string) string {
 	case mediaForm:
 		return "application/json"
 	case mediaBatch:
-		return "application/cloudevents+json"
+		return mediaStructured
 	}
 	return whole
 }
 
-// mediaBatch is a list of CloudEvents.
-const mediaBatch = "application/cloudevents-batch+json"
+// CloudEvents in JSON: a list of them, and one.
+const (
+	mediaBatch      = "application/cloudevents-batch+json"
+	mediaStructured = "application/cloudevents+json"
+)

@@ -53,7 +53,7 @@ var (
 
 // openPubSub returns the message of an envelope as it comes without one. Attributes are headers like the rest, and take nothing of its place. What is no
 // envelope stays as it is.
-func openPubSub(r *verify.Request) ([]verify.Request, error) {
+func openPubSub(r *verify.Request, _ int64) ([]verify.Request, error) {
 	values, err := pubSubForm.Scan(r.Body, nil)
 	if err != nil || values[1].Kind != scan.String {
 		return []verify.Request{*r}, nil //nolint:nilerr // what is no envelope stays as it is

@@ -48,8 +48,8 @@ type preset struct {
 	each string
 	// around, of an each with "/*/", are pointers to what stands beside the inner list. Its elements have that in the header [aroundHeader], for a scope.
 	around []string
-	// unpack, in the place of each, makes the deliveries of events of a delivery.
-	unpack func(*verify.Request) ([]verify.Request, error)
+	// unpack, in the place of each, makes the deliveries of events of a delivery, of which the source takes so many bytes.
+	unpack func(r *verify.Request, maxBody int64) ([]verify.Request, error)
 	// fallback is the mapping of event types without a rule. Rules take id (with its scope), type, volatile, sender and title from it if they have
 	// none. Its entity is as near as an unknown type can be held: what fails keeps back all that has the same entity.
 	fallback mapping

@@ -22,7 +22,7 @@ func svix() preset {
 		maxBody: 1 << 20, deadline: 15 * time.Second,
 		retries: "7: after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and 10 h; by hand later", retryHorizon: 28 * time.Hour,
 		headers:  []string{"svix-id", "svix-timestamp", "webhook-id", "webhook-timestamp"},
-		fallback: mapping{id: "header:svix-id|header:webhook-id", typ: []string{"/type"}},
+		fallback: mapping{id: "header:webhook-id|header:svix-id", typ: []string{"/type"}},
 		selects:  []string{"/type"},
 		rules: map[string]mapping{
 			"endpoint.created": endpoint, "endpoint.updated": endpoint, "endpoint.disabled": endpoint, "endpoint.enabled": endpoint,

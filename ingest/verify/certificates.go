@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,8 +102,8 @@ func (c *Certificates) fetch(url string) (*x509.Certificate, error) {
 	if len(chain) == 0 {
 		return nil, errors.New("no certificate is there")
 	}
-	if err := chain[0].VerifyHostname("sns.amazonaws.com"); err != nil {
-		return nil, err
+	if !slices.ContainsFunc(snsSigners(url), func(name string) bool { return chain[0].VerifyHostname(name) == nil }) {
+		return nil, fmt.Errorf("it is of %q, and not of SNS in the region of its URL", chain[0].DNSNames)
 	}
 	if len(chain) > 1 {
 		between := x509.NewCertPool()
@@ -113,6 +115,18 @@ func (c *Certificates) fetch(url string) (*x509.Certificate, error) {
 		}
 	}
 	return chain[0], nil
+}
+
+// snsSigners returns the names that SNS signs by in the region of a certificate's URL. Regions that an account opts into, China and GovCloud have
+// names of their own. Source: aws/aws-sdk-java-v2 services-custom/sns-message-manager SnsHostProvider.java.
+func snsSigners(at string) []string {
+	host := strings.TrimPrefix(at, "https://sns.")
+	host, _, _ = strings.Cut(host, "/")
+	region, domain, _ := strings.Cut(host, ".")
+	if strings.HasPrefix(region, "us-gov-") {
+		region = "us-gov-west-1" // signs for both
+	}
+	return []string{"sns.amazonaws.com", "sns-signing." + host, "sns-" + region + "." + domain}
 }
 
 func (c *Certificates) get(ctx context.Context, url string) ([]byte, error) {

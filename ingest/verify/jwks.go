@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ type Fetch func(ctx context.Context, url string, networks []netip.Prefix) ([]byt
 // Times of a key set.
 const (
 	keysEvery  = 30 * time.Second // least time between two fetches, whatever strangers name
-	keysFresh  = 10 * time.Minute // after this the keys are fetched anew, and are taken meanwhile
+	keysFresh  = 10 * time.Minute // after this the keys are fetched anew, deliveries or not, and are taken meanwhile
 	keysUsable = time.Hour        // after this they are not taken any more
 	keyAbsent  = 2 * time.Minute  // how long a key that was fetched for, and was not there, causes no other fetch
 	keysWithin = 5 * time.Second  // longest fetch
@@ -59,9 +60,10 @@ func (k *KeySets) of(url string, networks []netip.Prefix) *keySet {
 	name := fmt.Sprint(url, networks)
 	s := k.sets[name]
 	if s == nil {
-		s = &keySet{all: k, url: url, networks: networks, absent: map[string]time.Time{}}
+		s = &keySet{all: k, name: name, url: url, networks: networks, absent: map[string]time.Time{}}
 		k.sets[name] = s
 	}
+	s.asked = true
 	k.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,6 +71,22 @@ func (k *KeySets) of(url string, networks []netip.Prefix) *keySet {
 		s.look(time.Now(), "")
 	}
 	return s
+}
+
+// Sweep forgets the sets of which no scheme was built since the last Sweep: those that only sources had which are gone.
+func (k *KeySets) Sweep() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	maps.DeleteFunc(k.sets, func(_ string, s *keySet) bool { return !s.asked })
+	for _, s := range k.sets {
+		s.asked = false
+	}
+}
+
+func (k *KeySets) has(s *keySet) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sets[s.name] == s
 }
 
 // begin runs a fetch in the background, unless these sets are closed.
@@ -85,6 +103,8 @@ func (k *KeySets) begin(f func()) bool {
 // keySet has the keys of one issuer.
 type keySet struct {
 	all      *KeySets
+	name     string // among them
+	asked    bool   // since the last Sweep; guarded by all.mu
 	url      string
 	networks []netip.Prefix
 
@@ -93,6 +113,7 @@ type keySet struct {
 	fetched time.Time                    // when the fetch of keys began
 	tried   time.Time                    // when the last one did
 	busy    bool
+	again   *time.Timer          // nil: none was fetched for yet
 	failure error                // of the last one
 	absent  map[string]time.Time // ids that were looked for and are not there, and when
 }
@@ -142,6 +163,10 @@ func (s *keySet) refresh(began time.Time, id string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.again == nil {
+		s.again = time.AfterFunc(keysFresh, s.renew)
+	}
+	s.again.Reset(keysFresh)
 	if s.busy, s.failure = false, err; err != nil {
 		return
 	}
@@ -153,6 +178,16 @@ func (s *keySet) refresh(began time.Time, id string) {
 	}
 	if id != "" && len(keys[id]) == 0 {
 		s.absent[id] = began
+	}
+}
+
+// renew has the keys fetched without a delivery: behind a quiet hour the first one would else find none, and not every sender repeats it. It ends
+// with what has these sets, and with the last source that has this one.
+func (s *keySet) renew() {
+	if s.all.has(s) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.look(time.Now(), "")
 	}
 }
 

@@ -42,7 +42,7 @@ type JWT struct {
 	pinned           []numbered[jose.JSONWebKey]
 	set              *keySet
 	task             *scan.Set // where the body names its task; nil: tokens are of no task
-	used             usedTokens
+	used             *usedTokens
 }
 
 var jwtAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.PS256, jose.ES256, jose.EdDSA}
@@ -59,7 +59,7 @@ func NewJWT(params Params, secrets []schemas.Secret, around Around) (*JWT, error
 		return nil, err
 	}
 	j := &JWT{header: http.CanonicalHeaderKey(cmp.Or(params.Header, "Authorization")), prefix: params.Prefix, issuer: params.Issuer, audience: params.Audience,
-		accounts: map[string]int{}, tolerance: cmp.Or(params.Tolerance, defaultSkew)}
+		accounts: map[string]int{}, tolerance: cmp.Or(params.Tolerance, defaultSkew), used: &cmp.Or(around.Used, new(Used)).jwt}
 	if j.header == "Authorization" && j.prefix == "" {
 		j.prefix = bearer
 	}

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -24,9 +25,13 @@ const mailgunTokens = 100_000
 type Mailgun struct {
 	tolerance time.Duration
 	keys      []*macKey
+	seen      *mailgunSeen
+}
 
+// mailgunSeen remembers with which body a token has come.
+type mailgunSeen struct {
 	mu    sync.Mutex
-	seen  map[string][sha256.Size]byte // the body of each token
+	body  map[string][sha256.Size]byte // of each token
 	order []string                     // a ring of the tokens
 	next  int
 }
@@ -34,7 +39,7 @@ type Mailgun struct {
 var mailgunParts, _ = scan.Compile("/signature/timestamp", "/signature/token", "/signature/signature")
 
 // NewMailgun builds the scheme. The secrets are webhook signing keys.
-func NewMailgun(params Params, secrets []schemas.Secret) (*Mailgun, error) {
+func NewMailgun(params Params, secrets []schemas.Secret, around Around) (*Mailgun, error) {
 	if err := params.Validate(); err != nil {
 		return nil, err
 	}
@@ -42,7 +47,7 @@ func NewMailgun(params Params, secrets []schemas.Secret) (*Mailgun, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Mailgun{tolerance: params.Tolerance, seen: map[string][sha256.Size]byte{}}
+	m := &Mailgun{tolerance: params.Tolerance, seen: &cmp.Or(around.Used, new(Used)).mailgun}
 	if m.tolerance == 0 {
 		m.tolerance = DefaultTolerance
 	}
@@ -85,27 +90,30 @@ func (m *Mailgun) Verify(r *Request, now time.Time) error {
 	if err = fresh(r, stamp, m.tolerance, now, err); err != nil {
 		return err
 	}
-	if !m.first(text[1], sha256.Sum256(r.Body)) {
+	if !m.seen.first(text[1], sha256.Sum256(r.Body)) {
 		return refuse(Mismatch, "the token in the body came with another body before")
 	}
 	return nil
 }
 
 // first reports whether a token has come with no other body, as far as is remembered.
-func (m *Mailgun) first(token string, body [sha256.Size]byte) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if before, ok := m.seen[token]; ok {
+func (s *mailgunSeen) first(token string, body [sha256.Size]byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if before, ok := s.body[token]; ok {
 		return before == body
 	}
-	if len(m.order) < mailgunTokens {
-		m.order = append(m.order, token)
+	if len(s.order) < mailgunTokens {
+		s.order = append(s.order, token)
 	} else {
-		delete(m.seen, m.order[m.next])
-		m.order[m.next] = token
-		m.next = (m.next + 1) % mailgunTokens
+		delete(s.body, s.order[s.next])
+		s.order[s.next] = token
+		s.next = (s.next + 1) % mailgunTokens
 	}
-	m.seen[token] = body
+	if s.body == nil {
+		s.body = map[string][sha256.Size]byte{}
+	}
+	s.body[token] = body
 	return true
 }
 

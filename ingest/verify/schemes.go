@@ -51,8 +51,16 @@ func Schemes() []string { return slices.Sorted(maps.Keys(schemeFields)) }
 type Around struct {
 	KeySets      *KeySets      // of issuers; nil: none is fetched
 	Certificates *Certificates // of SNS; nil: each source fetches its own
+	Used         *Used         // of this source; nil: each scheme remembers for itself
 	// Agent returns whose key has a hash; its error is an *[Error]. nil: the keys are those of the secrets.
 	Agent func(hash [sha256.Size]byte) (Caller, error)
+}
+
+// Used is with which bodies a source's tokens of one use have come, as far as this process knows: without it whoever has seen a token that signs no
+// body could send another one with it. The zero value knows of none. Safe for concurrent use.
+type Used struct {
+	jwt     usedTokens
+	mailgun mailgunSeen
 }
 
 // New is [NewIn] with nothing around.
@@ -83,7 +91,7 @@ func NewIn(params Params, secrets []schemas.Secret, around Around) (Scheme, erro
 	case SchemeHubSpot:
 		return scheme(NewHubSpot(params, secrets))
 	case SchemeMailgun:
-		return scheme(NewMailgun(params, secrets))
+		return scheme(NewMailgun(params, secrets, around))
 	case SchemeSNS:
 		return scheme(NewSNS(params, secrets, around))
 	case SchemeRFC9421:

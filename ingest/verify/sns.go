@@ -28,7 +28,7 @@ import (
 // The zero value refuses everything.
 //
 // A certificate is fetched over https from hosts named sns.REGION.amazonaws.com alone, and only for a topic that may send; it must be of
-// sns.amazonaws.com and valid when the message was sent. What could not be fetched is not tried
+// SNS in that region and valid when the message was sent. What could not be fetched is not tried
 // again for a minute, and no more than one a second is fetched: then a delivery is NotReady, and SNS repeats it. Sources: docs.aws.amazon.com/sns/latest/dg/sns-verify-signature-of-message.html, aws/aws-js-sns-message-validator index.js.
 type SNS struct {
 	tolerance time.Duration

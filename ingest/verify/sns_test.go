@@ -2,9 +2,12 @@ package verify
 
 import (
 	"cmp"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -100,6 +103,63 @@ func TestSNSCertificates(t *testing.T) {
 	}
 	if err := s.Confirm("https://example.org/?Action=ConfirmSubscription"); err == nil {
 		t.Error("a stranger's URL is called")
+	}
+}
+
+// SNS signs by the name of its region where that has one, and no region by another's.
+func TestSNSCertificatesOfRegions(t *testing.T) {
+	t.Parallel()
+	signer, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(exampleCertificate())}, Around{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		partition, region, domain string
+		name                      string
+		want                      Reason
+	}{
+		{"aws", "eu-west-1", "amazonaws.com", "sns.amazonaws.com", ""},
+		{"aws", "me-south-1", "amazonaws.com", "sns-signing.me-south-1.amazonaws.com", ""},
+		{"aws-us-gov", "us-gov-west-1", "amazonaws.com", "sns-us-gov-west-1.amazonaws.com", ""},
+		{"aws-us-gov", "us-gov-east-1", "amazonaws.com", "sns-us-gov-west-1.amazonaws.com", ""},
+		{"aws-cn", "cn-north-1", "amazonaws.com.cn", "sns-cn-north-1.amazonaws.com.cn", ""},
+		{"aws-cn", "cn-northwest-1", "amazonaws.com.cn", "sns-cn-northwest-1.amazonaws.com.cn", ""},
+		{"aws", "eu-west-1", "amazonaws.com", "sns-signing.me-south-1.amazonaws.com", NotReady},
+		{"aws", "eu-west-1", "amazonaws.com", "sns-us-gov-west-1.amazonaws.com", NotReady},
+		{"aws", "eu-west-1", "amazonaws.com", "example.s3.amazonaws.com", NotReady},
+	} {
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{test.name}, NotAfter: time.Now().AddDate(1, 0, 0)}
+		der, err := x509.CreateCertificate(rand.Reader, template, template, &signer.private.PublicKey, signer.private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		topic := "arn:" + test.partition + ":sns:" + test.region + ":123456789012:orders"
+		s, err := NewSNS(Params{Scheme: SchemeSNS}, []schemas.Secret{schemas.NewSecret(topic)}, Around{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := "sns." + test.region + "." + test.domain
+		s.fetched.client.Transport = aws(func(r *http.Request) *http.Response {
+			if r.URL.Host != host {
+				t.Errorf("asked %s", r.URL.Host)
+			}
+			w := httptest.NewRecorder()
+			w.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+			return w.Result()
+		})
+		r := &Request{Header: http.Header{}, Body: []byte(`{"Type":"Notification","MessageId":"1","TopicArn":"` + topic + `","Message":"hi"}`)}
+		if err := signer.Sign(r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		r.Body = []byte(strings.ReplaceAll(string(r.Body), "sns.us-east-1.amazonaws.com", host))
+		err = s.Verify(r, time.Now())
+		var got Reason
+		if e, ok := errors.AsType[*Error](err); ok {
+			got = e.Reason
+		}
+		if got != test.want {
+			t.Errorf("%s in %s: %v, want %q", test.name, test.region, err, test.want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -136,6 +137,9 @@ func (s *StandardWebhooks) Verify(r *Request, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	if s.contradicted(r.Header, id, timestamp) {
+		return refuse(Malformed, "the id or the time of one family of headers is not that of the other")
+	}
 	if strings.IndexByte(id, '.') >= 0 {
 		return refuse(Malformed, "%s contains a dot", f.id) // it separates the signed parts
 	}
@@ -146,7 +150,7 @@ func (s *StandardWebhooks) Verify(r *Request, now time.Time) error {
 	return fresh(r, stamp, s.tolerance, now, s.compare(r, f, id, timestamp, signature))
 }
 
-// family returns the family of header names that the request uses; names of two families are never mixed.
+// family returns the family of header names that the request uses; the signature is never of names of two.
 func (s *StandardWebhooks) family(h http.Header) family {
 	for _, f := range s.families {
 		if h[f.id] != nil || h[f.timestamp] != nil || h[f.signature] != nil {
@@ -154,6 +158,15 @@ func (s *StandardWebhooks) family(h http.Header) family {
 		}
 	}
 	return s.families[0]
+}
+
+// contradicted reports whether a header of either family has another id or time than those that are signed: an event's may be read from it,
+// and whoever has seen a delivery could have it acted on again under new ids.
+func (s *StandardWebhooks) contradicted(h http.Header, id, timestamp string) bool {
+	return slices.ContainsFunc(s.families, func(f family) bool {
+		return slices.ContainsFunc(h[f.id], func(v string) bool { return v != id }) ||
+			slices.ContainsFunc(h[f.timestamp], func(v string) bool { return v != timestamp })
+	})
 }
 
 // compare refuses a request of which no signature in the list matches a key.
@@ -253,7 +266,7 @@ func (s *StandardWebhooks) Sign(r *Request, now time.Time) error {
 	if len(s.symmetric)+len(s.private) == 0 {
 		return refuse(BadKey, "a public key cannot sign: give a whsec_ or whsk_ secret")
 	}
-	f := s.families[0]
+	f := s.family(r.Header)
 	id := r.Header.Get(f.id)
 	if id == "" {
 		id = "msg_" + rand.Text()

@@ -97,6 +97,7 @@ func (in *intake) put(compiled map[nameInTeam]*ingest.Source) {
 	}
 	in.drift.Keep(func(team, name string) bool { return compiled[nameInTeam{team, name}] != nil })
 	in.sources.current.Store(&compiled)
+	in.issuers.Sweep()
 }
 
 func (in *intake) bind(a *App) (err error) {

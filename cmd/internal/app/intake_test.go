@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha1"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,6 +24,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -135,6 +141,67 @@ func TestReloadKeepsWhatWasFetched(t *testing.T) {
 	after := p.app.intake.around("acme", "orders")
 	if after.KeySets == nil || after.KeySets != before.KeySets || after.Certificates == nil || after.Certificates != before.Certificates {
 		t.Errorf("%+v became %+v", before, after)
+	}
+}
+
+// A reload keeps with which bodies the tokens of a source have come: whoever has seen one could else send another body with it, whatever the reload
+// was for.
+func TestReloadKeepsUsedTokens(t *testing.T) {
+	t.Parallel()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := json.Marshal(jose.JSONWebKey{Key: private.Public(), KeyID: "k", Use: "sig"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "", "http://127.0.0.1:1")}
+	r.text = strings.Replace(r.text, "      orders:", fmt.Sprintf(`      mailgun: {preset: mailgun, secrets: [s3cret]}
+      planner: {preset: a2a, secrets: ['%s'], verify: {issuer: "https://planner.example.com", audience: acme}}
+      orders:`, public), 1)
+	compiled := func(before map[nameInTeam]*ingest.Source) map[nameInTeam]*ingest.Source {
+		t.Helper()
+		sources, problems := compileSources(r.load(config.RoleIntake), before, nil)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return sources
+	}
+	before := compiled(nil)
+
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: private, KeyID: "k"}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	token, err := jwt.Signed(signer).Claims(map[string]any{"iss": "https://planner.example.com", "aud": "acme", "jti": "1", "taskId": "t", "iat": now.Unix(), "exp": now.Add(time.Minute).Unix()}).Serialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	planner := &verify.Request{Method: "POST", Header: http.Header{"Authorization": {"Bearer " + token}}, Body: []byte(`{"statusUpdate":{"taskId":"t","n":1}}`)}
+	mailgun := &verify.Request{Method: "POST", Header: http.Header{}, Body: []byte(`{"n":1}`)}
+	if err := before[nameInTeam{"acme", "mailgun"}].Sign(mailgun, now); err != nil {
+		t.Fatal(err)
+	}
+	posts := map[string]*verify.Request{"planner": planner, "mailgun": mailgun}
+	for source, r := range posts {
+		if err := before[nameInTeam{"acme", source}].Verifier.Verify(r, now); err != nil {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	r.text = strings.Replace(r.text, "orders-secret", "another-secret", 1)
+	after := compiled(before)
+	for source, r := range posts {
+		s := after[nameInTeam{"acme", source}].Verifier
+		other := *r
+		other.Body = bytes.Replace(r.Body, []byte(`"n":1`), []byte(`"n":2`), 1)
+		if e, ok := errors.AsType[*verify.Error](s.Verify(&other, now)); !ok || e.Reason != verify.Mismatch {
+			t.Errorf("%s: another body with the same token: %v", source, e)
+		}
+		if err := s.Verify(r, now); err != nil {
+			t.Errorf("%s, the same once more: %v", source, err)
+		}
 	}
 }
 

@@ -32,6 +32,13 @@ func verifyAgain(source *ingest.Source, kept *producer.Item) error {
 	const op = "redrive"
 	r := kept.Request()
 	if kept.Reason != ingest.ReasonThrottled {
+		if source.Proof().Unpacked && schemas.Zipped(r.Body) { // it was more than the source took
+			text, err := schemas.Unzip(r.Body, source.MaxBody)
+			if err != nil {
+				return schemas.Errorf(schemas.Invalid, op, "its body still cannot be unpacked: %w; if it is too large, raise max_body of the source, else discard it with --discard", err)
+			}
+			r.Body = text
+		}
 		err := source.Verifier.Verify(r, kept.Received)
 		if e, ok := errors.AsType[*verify.Error](err); ok && (e.Reason == verify.TooOld || e.Reason == verify.TooNew) {
 			return schemas.Errorf(schemas.Invalid, op, "it still does not verify, at the time at which it came: %w; if the provider sends as late as that, raise verify.tolerance, else discard it with --discard", err)
@@ -39,7 +46,7 @@ func verifyAgain(source *ingest.Source, kept *producer.Item) error {
 		if err != nil {
 			return schemas.Errorf(schemas.Invalid, op, "it still does not verify: %w; write the secret that the provider signs with into the source's secrets, or discard it with --discard", err)
 		}
-		kept.Secret, kept.Caller = r.Secret, r.Caller
+		kept.Secret, kept.Caller, kept.Body = r.Secret, r.Caller, r.Body
 	}
 	if _, handshake := source.Challenge(r); handshake {
 		return schemas.Errorf(schemas.Invalid, op, "it is a handshake of the provider, which becomes no event: have the provider repeat it, and discard this one with --discard")

@@ -1,6 +1,8 @@
 package app
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"net/http"
@@ -210,4 +212,62 @@ func TestVerifiedAsOfItsReceipt(t *testing.T) {
 			t.Errorf("%s: the reason is lost: %v", name, err)
 		}
 	}
+}
+
+// TestCompressedIsVerifiedAgain: what came compressed, and could not be unpacked because it was more than the source took, is an event once the
+// source takes more.
+func TestCompressedIsVerifiedAgain(t *testing.T) {
+	t.Parallel()
+	text := []byte(`{"id":"1","type":"t","note":"` + strings.Repeat("a", 100<<10) + `"}`)
+	for maxBody, says := range map[int64]string{64 << 10: "raise max_body", 1 << 20: ""} {
+		compiled, err := provider.Compile(provider.Config{Team: "acme", Name: "hooks", Preset: "generic", Secrets: []schemas.Secret{schemas.NewSecret("secret")}, MaxBody: maxBody,
+			Verify: &verify.Params{SignatureHeader: "X-Signature", Unpacked: true}, Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := verify.Request{Method: "POST", Header: http.Header{}, Body: text}
+		if err := compiled.Sign(&r, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		kept := &producer.Item{Delivery: ingest.Delivery{Kind: ingest.KindRefused, Reason: "malformed", Method: r.Method, Body: zip(string(text)), Received: time.Now(),
+			Headers: []schemas.Header{{Name: "x-signature", Value: r.Header.Get("X-Signature")}}}}
+		source := &ingest.Source{Source: compiled}
+		if err := verifyAgain(source, kept); says != "" {
+			if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), says) {
+				t.Errorf("max_body %d: %v", maxBody, err)
+			}
+			continue
+		} else if err != nil {
+			t.Fatalf("max_body %d: %v", maxBody, err)
+		}
+		if events, _, err := eventsOf(source, kept); err != nil || len(events) != 1 || !bytes.Equal(events[0].Data, text) {
+			t.Errorf("%d events, %v", len(events), err)
+		}
+	}
+}
+
+// TestCompressedEnvelopeIsRedriven: CloudEvents that came compressed, and were more than the source took, are events once it takes more.
+func TestCompressedEnvelopeIsRedriven(t *testing.T) {
+	t.Parallel()
+	event := `{"specversion":"1.0","id":"1","source":"/s","type":"t","data":"` + strings.Repeat("a", 100<<10) + `"}`
+	for mode, text := range map[string]string{"application/cloudevents+json": event, "application/cloudevents-batch+json": "[" + event + "]"} {
+		for maxBody, want := range map[int64]int{64 << 10: 0, 1 << 20: 1} {
+			compiled, err := provider.Compile(provider.Config{Team: "acme", Name: "hooks", Preset: "cloudevents", Secrets: []schemas.Secret{schemas.NewSecret("secret")}, MaxBody: maxBody})
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept := &producer.Item{Delivery: ingest.Delivery{Kind: ingest.KindUnusable, Method: "POST", Body: zip(text), Received: time.Now(), Headers: []schemas.Header{{Name: "content-type", Value: mode}}}}
+			if events, _, err := eventsOf(&ingest.Source{Source: compiled}, kept); len(events) != want || (err == nil) != (want > 0) {
+				t.Errorf("%s, max_body %d: %d events, %v", mode, maxBody, len(events), err)
+			}
+		}
+	}
+}
+
+func zip(text string) []byte {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte(text))
+	_ = z.Close()
+	return packed.Bytes()
 }

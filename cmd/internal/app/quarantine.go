@@ -211,9 +211,7 @@ func (q *quarantineAPI) RedriveQuarantined(ctx context.Context, p api.Quarantine
 	out.State, out.To = api.StateDone, &api.PlaceItem{Topic: source.Topic}
 	now, from := time.Now(), names.Place{Topic: out.Topic, Partition: p.Partition, Offset: p.Offset}
 	for i, event := range events { // dedupe absorbs what is repeated after a failure
-		produced := record.Encode(source.Topic, event)
-		parent, state := trace.Child(event.TraceParent, event.TraceState)
-		record.SetHop(produced, parent, state)
+		produced := q.a.intake.log.Record(source.Topic, event)
 		record.SetRedriven(produced, redriven(now, r.By, r.Reason, from))
 		partition, offset, err := fitLog{q.a.intake.log, q.a}.Republish(ctx, source.Topic, produced)
 		if err != nil {

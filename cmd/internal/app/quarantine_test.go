@@ -1,16 +1,22 @@
 package app
 
 import (
+	"fmt"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // TestQuarantinedDeliveryBecomesItsEvent: a mapping is wrong, deliveries are kept aside, the mapping is mended, and what was
@@ -103,6 +109,40 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 	}
 	if first := page.Items[len(page.Items)-1]; first.EventID != "o-1-1" || first.Duplicates != 1 {
 		t.Errorf("%+v: asked twice, run once", first)
+	}
+	p.clean()
+}
+
+// TestRedrivenHasItsSchemasID: the record of what is redriven is as that of what is taken at once.
+func TestRedrivenHasItsSchemasID(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), false)
+	const source = "      events: {preset: cloudevents, secrets: [events-secret], event: {entity: [%s]}}\n      orders:"
+	r.text = strings.Replace(r.text, "      orders:", fmt.Sprintf(source, "/none"), 1)
+	mended := strings.Replace(r.text, "/none", "/order", 1)
+	r.createTopics()
+	p := r.run(config.RoleIntake, config.RoleStream)
+	event := func(id string) *verify.Request {
+		return &verify.Request{Method: "POST", Body: []byte(`{"order":"o"}`), Header: http.Header{"Content-Type": {"application/json"}, "Ce-Specversion": {"1.0"}, "Ce-Id": {id}, "Ce-Source": {"/s"}, "Ce-Type": {"t"},
+			"Ce-Dataschema": {"https://example.com/order.json"}}}
+	}
+	p.accepted("events", "events-secret", event("1"))
+	r.text = mended
+	r.reload(p, config.RoleIntake, config.RoleStream)
+	p.app.intake.ids.known.Store(&map[namedSchema][]byte{{"/acme/events", "https://example.com/order.json"}: []byte("the id")})
+	kept, err := p.api.Quarantined(t.Context(), api.QuarantineFilter{Source: "acme/events"})
+	if err != nil || len(kept.Items) != 1 {
+		t.Fatalf("%+v, %v", kept, err)
+	}
+	if done, err := p.redrive(kept.Items[0], api.QuarantineRedrive{}); err != nil || done.State != api.StateDone {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	p.accepted("events", "events-secret", event("2"))
+	for i, rec := range r.read("events.acme.events", 2) {
+		at := slices.IndexFunc(rec.Headers, func(h kgo.RecordHeader) bool { return h.Key == record.SchemaIDHeader })
+		if at < 0 || string(rec.Headers[at].Value) != "the id" {
+			t.Errorf("record %d: %v", i+1, rec.Headers)
+		}
 	}
 	p.clean()
 }

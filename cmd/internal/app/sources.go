@@ -45,14 +45,15 @@ func compileSources(c *config.Config, before map[nameInTeam]*ingest.Source, arou
 			if around != nil {
 				cfg.Around = around(team, name)
 			}
+			at := nameInTeam{team, name}
+			cfg.Around.Used = used(before[at])
 			source, err := provider.Compile(cfg)
 			if err != nil {
 				problems = append(problems, sourceProblem(c, "teams."+team+".sources."+name, err))
 				continue
 			}
-			at := nameInTeam{team, name}
 			compiled[at] = &ingest.Source{Source: source, Topic: s.Topic, PublicURL: s.PublicURL,
-				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, sourceLimiter(before[at])), TeamLimiter: ofTeam, Keys: ingest.KeysOf(s.Values(), before[at]), Refused: keptRefused(s, before[at])}
+				QuarantineTopic: topics.Quarantine(team, name), Limiter: limiter(s.Rate, sourceLimiter(before[at])), TeamLimiter: ofTeam, Keys: ingest.KeysOf(s.Values(), before[at]), Refused: keptRefused(s, before[at]), Used: cfg.Around.Used}
 		}
 	}
 	return compiled, problems
@@ -64,6 +65,14 @@ func sourceProblem(c *config.Config, path string, err error) config.Problem {
 		return c.Problem(path+"."+key.Key, key.Err.Error())
 	}
 	return c.Problem(path, err.Error())
+}
+
+// used returns what is remembered of a source's tokens: by the source of before, if there was one.
+func used(before *ingest.Source) *verify.Used {
+	if before == nil {
+		return new(verify.Used)
+	}
+	return before.Used
 }
 
 // sourceLimiter returns the limiter of a source; nil if it has none, or there is no source.

@@ -320,7 +320,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "tolerance", doc: "Allowed distance of the time of signing from now, both ways.", computed: "as the preset says, 5m for generic"},
 		{name: "header_prefix", doc: "Which header names scheme standard_webhooks takes.", computed: "either", values: []string{"webhook-", "svix-"}},
 		{name: "header", doc: "Header with the shared secret itself, for scheme token, or with the token of scheme jwt.", computed: "Authorization for scheme jwt"},
-		{name: "jwks_url", shown: true, doc: "Where the issuer's public keys are, as a JWK set, for schemes jwt and a2a. They are fetched at a start, every ten minutes of deliveries, and for a key that is not known, every 30 s at most; keys are taken for an hour while they cannot be fetched. A JWT whose event_types lists globs is for those types alone.", computed: "the secrets are the keys"},
+		{name: "jwks_url", shown: true, doc: "Where the issuer's public keys are, as a JWK set, for schemes jwt and a2a. They are fetched at a start, every ten minutes, and for a key that is not known, every 30 s at most; keys are taken for an hour while they cannot be fetched. A JWT whose event_types lists globs is for those types alone.", computed: "the secrets are the keys"},
 		{name: "issuer", shown: true, doc: "What iss of a token must be."},
 		{name: "audience", shown: true, doc: "What aud of a token must have.", computed: "the URL that is called (public_url)"},
 		{name: "allow_networks", doc: "Private networks that jwks_url may lead into, such as 10.0.0.0/8."},
