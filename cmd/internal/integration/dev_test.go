@@ -65,7 +65,7 @@ func (r *deployment) devAt(args ...string) *process {
 }
 
 // address finds where the parts of a written sample configuration listen.
-var address = regexp.MustCompile(`(?m)^ +(?:(intake|operator): |url: http://)(127\.0\.0\.1:\d+)(?:/run)?$`)
+var address = regexp.MustCompile(`(?m)^ +(?:(intake|operator): |url: http://)(127\.0\.0\.1:\d+)(?:/sample-agent +#.*)?$`)
 
 // TestDevFirstAndSecondStart shows what a newcomer sees: a scene at the first start, the same state at the second.
 func TestDevFirstAndSecondStart(t *testing.T) {
