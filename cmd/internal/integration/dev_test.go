@@ -96,6 +96,21 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 		at[cmp.Or(m[1], "agent")] = m[2]
 	}
 	p.operator = at["operator"]
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^bin/forebay ([^#\n]*[^#\n ])`).FindAllStringSubmatch(string(readme), -1)
+	for _, line := range lines {
+		if args := strings.Fields(strings.ReplaceAll(line[1], ".forebay/", filepath.Dir(file)+"/")); !strings.HasSuffix(line[1], "/ID") {
+			if _, err := r.try(p.operator, args...); err != nil {
+				t.Errorf("README: %s: %v", line[1], err)
+			}
+		}
+	}
+	if len(lines) < 5 {
+		t.Errorf("commands in README: %q", lines)
+	}
 	waitItems(t, r, p, 41, "--team", "demo")
 	p.stop()
 	for _, look := range []string{"check", "show"} { // the file is a good one as it is
