@@ -267,8 +267,23 @@ func TestPostgresStaleFiles(t *testing.T) {
 	if err := p.account.own(pidfile); err != nil {
 		t.Fatal(err)
 	}
+	// A shell that somebody left in the data directory must, too.
+	stranger := exec.Command("sleep", "600")
+	stranger.Dir = p.data()
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- stranger.Wait() }()
 	p = startPostgres(t, dir)
 	stop(t, p)
+	select {
+	case err := <-gone:
+		t.Errorf("a program that stood in the data directory was ended: %v", err)
+	default:
+		stranger.Process.Kill()
+		<-gone
+	}
 
 	if err := os.Remove(filepath.Join(dir, "password")); err != nil {
 		t.Fatal(err)
