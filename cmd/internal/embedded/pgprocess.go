@@ -47,13 +47,6 @@ func stopLeftovers(ctx context.Context, data string, logger *slog.Logger) error 
 	return endAll(hardCtx, data, syscall.SIGKILL)
 }
 
-// endForGood kills the processes that run in a data directory that is about to be removed.
-func endForGood(data string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), leftoverHard)
-	defer cancel()
-	return endAll(ctx, data, syscall.SIGKILL)
-}
-
 // endAll sends a signal to every process of the data directory and waits until there is none.
 func endAll(ctx context.Context, data string, signal syscall.Signal) error {
 	running, err := processesIn(data)

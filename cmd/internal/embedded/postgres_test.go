@@ -161,7 +161,7 @@ func killAllButOne(t *testing.T, p *Postgres) (child int) {
 	}
 	p.kill(syscall.SIGKILL)
 	<-p.Done()
-	p.lock.release()
+	p.release()
 	p.once.Do(func() {}) // stopped, as far as the clean-up is concerned
 	return child
 }
