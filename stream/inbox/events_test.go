@@ -74,6 +74,12 @@ func TestInbox(t *testing.T) {
 	if got := strings.Join(pages, " "); got != "old f-1 g-3 g-1 d-1 c-1 b-1 a-1" {
 		t.Errorf("in pages: %s", got)
 	}
+	for prefix, want := range map[string]string{"f": "f-1", "g-": "g-1 g-3", "": "a-1 b-1 c-1 d-1", "x": ""} { // of which list has all
+		ids, err := f.EventIDs(t.Context(), "acme", "triage", "/acme/github", prefix)
+		if got := strings.Join(ids, " "); err != nil || got != want {
+			t.Errorf("ids that begin with %q: %s, want %s; %v", prefix, got, want, err)
+		}
+	}
 	for name, q := range map[string]Query{"cursor": {Cursor: "?"}, "status": {Status: "lost"}, "decision": {Decision: "x"}, "limit": {Limit: 1001}, "NUL": {Type: "\x00"}} {
 		if _, err := f.List(t.Context(), q); schemas.KindOf(err) != schemas.Invalid {
 			t.Errorf("%s: %v", name, err)

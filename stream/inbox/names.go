@@ -48,13 +48,14 @@ func (b *Inbox) KnowsSource(ctx context.Context, source string) (known, sure boo
 	return known, true, nil
 }
 
-// EventIDs returns ids of a subscription's events of a source ("/<team>/<source>") that begin with a text, at most [maxNames]. No index
-// knows them. Kind Unavailable, also if it takes too long.
+// EventIDs returns ids of a subscription's events of a source ("/<team>/<source>") that begin with a text, at most [maxNames], also of those
+// that were filtered or set aside. No index knows them. Kind Unavailable, also if it takes too long.
 func (b *Inbox) EventIDs(ctx context.Context, team, subscription, source, prefix string) (ids []string, err error) {
 	err = b.inScope(ctx, team, subscription, func(of scope) error {
 		return within(ctx, b.slow, searchWithin, func(tx pgx.Tx) error {
-			more, err := textsOf(tx.Query(ctx, of.sql(`SELECT DISTINCT e.event_id FROM {events} e JOIN fences f ON f.id = e.fence JOIN subscriptions s ON s.id = f.subscription
-				WHERE s.name = $1 AND e.source = $2 AND starts_with(e.event_id, $3) ORDER BY e.event_id LIMIT $4`),
+			const begin = ` ON f.id = r.fence JOIN subscriptions s ON s.id = f.subscription WHERE s.name = $1 AND r.source = $2 AND starts_with(r.event_id, $3)`
+			more, err := textsOf(tx.Query(ctx, of.sql(`SELECT r.event_id FROM {events} r JOIN fences f`+begin+`
+				UNION SELECT r.event_id FROM {rejected_records} r JOIN fences f`+begin+` ORDER BY event_id LIMIT $4`),
 				team+"."+subscription, ledger.Clean(source, 4096), ledger.Clean(prefix, 4096), maxNames))
 			ids = firstNames(append(ids, more...))
 			return err

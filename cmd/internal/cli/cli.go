@@ -257,6 +257,9 @@ func Main(ctx context.Context, args []string, o Options) int {
 	named := &profiles{}
 	out := &stdout{Writer: o.Stdout}
 	o.Stdout = out
+	if o.Stdin != nil {
+		o.Stdin = &stdin{o.Stdin, ctx}
+	}
 	// kong writes help to the writer itself: it asks that for the width of the terminal.
 	parser, err := kong.New(&g, kong.Name("forebay"), kong.Writers(out.Writer, o.Stderr),
 		kong.Help(func(h kong.HelpOptions, ctx *kong.Context) error { return out.keep(kong.DefaultHelpPrinter(h, ctx)) }),

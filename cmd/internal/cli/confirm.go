@@ -21,6 +21,9 @@ func (e *env) confirm(question string) error {
 	}
 	fmt.Fprint(e.Stderr, question+" [y/N] ")
 	line, err := bufio.NewReader(e.Stdin).ReadString('\n')
+	if e.ctx.Err() != nil {
+		return &exitError{exitInterrupt, errNotConfirmed}
+	}
 	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
 		return errNotConfirmed
 	}

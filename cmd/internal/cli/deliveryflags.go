@@ -105,7 +105,9 @@ func readHeaders(e *env, path string, h http.Header) error {
 	defer in.Close()
 	lines := bufio.NewReader(io.LimitReader(in, 1<<20))
 	if first, _ := lines.Peek(4096); !strings.Contains(strings.SplitN(string(first), "\n", 2)[0], ": ") {
-		if _, err := lines.ReadString('\n'); err != nil {
+		if _, err := lines.ReadString('\n'); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		} else if err != nil {
 			return schemas.Errorf(schemas.Invalid, "", "%s has no line \"Name: value\"", path)
 		}
 	}

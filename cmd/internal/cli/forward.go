@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,10 +46,12 @@ type forwarded struct {
 	Status    int    `json:"status"`
 }
 
-// cursor is the next offset of each partition of a topic.
+// cursor is the next offset of each partition of a topic. A topic that was created again has the name and another id, and other events at
+// the offsets.
 type cursor struct {
-	Topic string          `json:"topic"`
-	Next  map[int32]int64 `json:"next"`
+	Topic   string          `json:"topic"`
+	TopicID string          `json:"topic_id,omitempty"`
+	Next    map[int32]int64 `json:"next"`
 }
 
 // forward posts the source's events until it is interrupted, has had --count, or one is not answered with 2xx: that one is the next of the
@@ -75,14 +76,15 @@ func (c *listenCmd) forward(e *env) error {
 		return err
 	}
 	options := append(app.KafkaOptions(to.file, config.RoleTopics), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	if err := c.begin(e.ctx, options, &at); err != nil {
+	if err := c.begin(e, options, &at); err != nil {
 		return err
 	}
 	starts := map[int32]kgo.Offset{}
 	for p, next := range at.Next {
 		starts[p] = kgo.NewOffset().At(next)
 	}
-	client, err := kgo.NewClient(append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{at.Topic: starts}))...)
+	client, err := kgo.NewClient(append(options, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{at.Topic: starts}),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset()))...) // nothing is passed over silently
 	if err != nil {
 		return err
 	}
@@ -119,28 +121,44 @@ func (c *listenCmd) forwardAll(e *env, client *kgo.Client, to *namedSource, at c
 }
 
 // begin gives the cursor the partitions that it does not have, and writes it: what comes while nobody forwards is not passed over. A partition that a
-// cursor of an earlier time lacks is a new one, of which nothing was forwarded.
-func (c *listenCmd) begin(ctx context.Context, options []kgo.Opt, at *cursor) error {
+// cursor of an earlier time lacks is a new one, of which nothing was forwarded. What is not kept any more is said; a cursor that is of another log is an error.
+func (c *listenCmd) begin(e *env, options []kgo.Opt, at *cursor) error {
 	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	adm := kadm.NewClient(client)
-	list := adm.ListEndOffsets
+	topics, err := adm.ListTopics(e.ctx, at.Topic)
+	starts, errStarts := adm.ListStartOffsets(e.ctx, at.Topic)
+	ends, errEnds := adm.ListEndOffsets(e.ctx, at.Topic)
+	fresh, errFresh := ends, error(nil)
 	switch {
 	case len(at.Next) > 0:
-		list = adm.ListStartOffsets
+		fresh = starts
 	case c.Since > 0:
-		list = func(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
-			return adm.ListOffsetsAfterMilli(ctx, time.Now().Add(-c.Since).UnixMilli(), topics...)
-		}
+		fresh, errFresh = adm.ListOffsetsAfterMilli(e.ctx, time.Now().Add(-c.Since).UnixMilli(), at.Topic)
 	}
-	offsets, err := list(ctx, at.Topic)
-	if err = cmp.Or(err, offsets.Error()); err != nil {
+	if err = cmp.Or(err, topics.Error(), errStarts, starts.Error(), errEnds, ends.Error(), errFresh, fresh.Error()); err != nil {
 		return schemas.Errorf(schemas.Unavailable, "look for "+at.Topic, "%w", record.Lacks(client, "Read", "topic "+at.Topic, err))
 	}
-	offsets.Each(func(o kadm.ListedOffset) {
+	id := topics[at.Topic].ID.String()
+	if cmp.Or(at.TopicID, id) != id {
+		return usageError("%s is a cursor of an earlier topic %s, which was created again since: name another file with --cursor", c.Cursor, at.Topic)
+	}
+	at.TopicID = id
+	for p, next := range at.Next {
+		start, _ := starts.Lookup(at.Topic, p)
+		end, _ := ends.Lookup(at.Topic, p)
+		switch {
+		case next > end.Offset:
+			return usageError("%s is at offset %d of partition %d of %s, which ends at %d, so it is no cursor of it: name another file with --cursor", c.Cursor, next, p, at.Topic, end.Offset)
+		case next < start.Offset:
+			fmt.Fprintf(e.Stderr, "offsets %d to %d of partition %d are not kept any more: they are not forwarded\n", next, start.Offset-1, p)
+			at.Next[p] = start.Offset
+		}
+	}
+	fresh.Each(func(o kadm.ListedOffset) {
 		if _, ok := at.Next[o.Partition]; !ok {
 			at.Next[o.Partition] = o.Offset
 		}

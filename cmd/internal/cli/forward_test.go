@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -118,6 +119,49 @@ func TestListenForwards(t *testing.T) {
 		if code != exitFailed || !strings.Contains(errs, "user ANONYMOUS has no right Read on topic events.acme.github") {
 			t.Errorf("%s is refused: exit %d, %s", kmsg.NameForKey(int16(request)), code, errs)
 		}
+	}
+	// What is not kept any more is told, and so is a cursor of a log that ends before it. It is not gone on with a topic that was created again.
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	if code, errs := forward(t.Context(), "1", "--since", "1h"); code != exitOK {
+		t.Fatal(code, errs)
+	}
+	had, err := readCursor(at, "events.acme.github")
+	if err != nil || had.TopicID == "" {
+		t.Fatalf("%+v %v", had, err)
+	}
+	adm, cut, written := kadm.NewClient(producer), kadm.Offsets{}, int32(0) // the partition that has all four
+	if had.Next[1] == 1 {
+		written = 1
+	}
+	cut.AddOffset("events.acme.github", written, 3, -1)
+	if _, err := adm.DeleteRecords(t.Context(), cut); err != nil {
+		t.Fatal(err)
+	}
+	got = nil
+	if code, errs := forward(t.Context(), "1"); code != exitOK || !slices.Equal(got, []string{"[3]"}) ||
+		!strings.Contains(errs, fmt.Sprintf("offsets 1 to 2 of partition %d are not kept any more: they are not forwarded\n", written)) {
+		t.Errorf("a cursor of what is not kept: exit %d, %q, %s", code, got, errs)
+	}
+	past := cursor{Topic: had.Topic, TopicID: had.TopicID, Next: map[int32]int64{written: 9}}
+	if err := past.write(at); err != nil {
+		t.Fatal(err)
+	}
+	if code, errs := forward(t.Context(), "1"); code != exitUsage || !strings.Contains(errs, "which ends at 4") {
+		t.Errorf("a cursor past the end: exit %d, %s", code, errs)
+	}
+	if err := had.write(at); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.DeleteTopic(t.Context(), had.Topic); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.CreateTopic(t.Context(), 2, 1, nil, had.Topic); err != nil {
+		t.Fatal(err)
+	}
+	if code, errs := forward(t.Context(), "1"); code != exitUsage || !strings.Contains(errs, "an earlier topic events.acme.github") {
+		t.Errorf("a cursor of the topic before it was created again: exit %d, %s", code, errs)
 	}
 	if err := os.WriteFile(at, []byte(`{"topic":"events.acme.other","next":{}}`), 0o600); err != nil {
 		t.Fatal(err)

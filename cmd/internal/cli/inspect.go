@@ -141,12 +141,17 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
+	return parseAt("--since", s, now)
+}
+
+// parseAt reads the value of a flag as parseSince does.
+func parseAt(flag, s string, now time.Time) (time.Time, error) {
 	if d, err := config.ParseDuration(s); err == nil && d > 0 {
 		return now.Add(-d.Std()), nil
 	}
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {
-		return t, usageError("--since %q is neither a duration such as 1h or 2d nor a time such as 2026-11-21T08:00:00Z", s)
+		return t, usageError("%s %q is neither a duration such as 1h or 2d nor a time such as 2026-11-21T08:00:00Z", flag, s)
 	}
 	return t, nil
 }

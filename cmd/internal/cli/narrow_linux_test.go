@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -176,6 +178,23 @@ func TestConfirm(t *testing.T) {
 		if asked := strings.Contains(string(text), "discard 2? [y/N]"); asked != tt.asked || (done == 2) != tt.done || (err == nil) != tt.done {
 			t.Errorf("%s: asked %t, done %d, %v:\n%q", tt.name, asked, done, err, text)
 		}
+	}
+	terminal, screen := terminalOf(t, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	stderr := &hiding{to: terminal}
+	answered := make(chan error)
+	go func() {
+		answered <- (&env{ctx: ctx, stderr: stderr, Options: Options{Stdin: &stdin{terminal, ctx}, Stderr: stderr}}).confirm("discard?")
+	}()
+	if _, err := bufio.NewReader(screen).ReadString(']'); err != nil { // it asks
+		t.Fatal(err)
+	}
+	cancel()
+	if x, ok := errors.AsType[*exitError](<-answered); !ok || x.code != exitInterrupt {
+		t.Errorf("interrupted while it asks: %v", x)
+	}
+	if _, err := screen.WriteString("\n"); err != nil { // the read that was left to itself ends
+		t.Fatal(err)
 	}
 	in, out, err := os.Pipe()
 	if err != nil {

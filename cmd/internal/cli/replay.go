@@ -101,11 +101,8 @@ func parseWhen(flag, text string) (*time.Time, error) {
 	if text == "" {
 		return nil, nil
 	}
-	at, err := parseSince(text, time.Now())
-	if err != nil {
-		return nil, usageError("%s: %w", flag, err)
-	}
-	return &at, nil
+	at, err := parseAt(flag, text, time.Now())
+	return &at, err
 }
 
 // parseOffsets reads [TOPIC/]PARTITION=OFFSET.

@@ -214,6 +214,9 @@ func (s sent) result() string {
 }
 
 func showSent(e *env, items []sent) error {
+	if len(items) == 0 { // the first one failed, and its error says all
+		return nil
+	}
 	return printList(e, api.Page[sent]{Items: items}, func(s sent) string { return s.ID },
 		column[sent]{name: "attempt", value: func(s sent) string { return strconv.Itoa(s.Attempt) }},
 		column[sent]{name: "status", value: func(s sent) string { return strconv.Itoa(s.Status) }},

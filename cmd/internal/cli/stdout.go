@@ -39,7 +39,7 @@ func (s *stdout) or(err error) error {
 	return err
 }
 
-// under returns what is written to in the end: a terminal is one, whatever is in front of it.
+// under returns what is written to, or read, in the end: a terminal is one, whatever is in front of it.
 func under(w any) any {
 	for {
 		switch front := w.(type) {
@@ -47,6 +47,8 @@ func under(w any) any {
 			w = front.Writer
 		case *screen:
 			w = front.Writer
+		case *stdin:
+			w = front.Reader
 		default:
 			return w
 		}

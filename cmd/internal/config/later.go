@@ -22,7 +22,7 @@ func (c *Config) Later() bool { return c.left > 0 }
 func (c *Config) later(o *Options) map[string]keptFile {
 	main := o.Data
 	if main == nil {
-		main, _ = readMain(o.Path) // what is wrong with a file, the reload says
+		main, _ = readMain(o.Path, o.Embedded) // what is wrong with a file, the reload says
 	}
 	dir := c.teamsDirOf(o)
 	if dir == "" || !bytes.Equal(main, c.judged[o.Path].data) {

@@ -283,7 +283,7 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 	if data == nil {
 		l.options.see(file)
 		var err error
-		if data, err = readMain(file); err != nil {
+		if data, err = readMain(file, l.options.Embedded); err != nil {
 			l.add(Problem{File: file, Message: err.Error()})
 			return false
 		}
@@ -322,13 +322,16 @@ func (l *loader) decode(c *Config, file string, data []byte, env environment, v 
 	return true
 }
 
-// readMain reads the file that a command line names. Its errors do not name it: the problem that they become does.
-func readMain(path string) ([]byte, error) {
+// readMain reads the file that a command line names, for forebay dev if that brings the servers. Its errors do not name it: the problem that
+// they become does.
+func readMain(path string, embedded bool) ([]byte, error) {
 	data, err := readPlain(func(flag int) (*os.File, error) { return os.OpenFile(path, flag, 0) }, "it", maxFile)
 	other, ok := errors.AsType[*notPlainError](err)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && path == "-":
 		return nil, errors.New("stdin is not read: write the configuration to a file, and name that")
+	case errors.Is(err, fs.ErrNotExist) && embedded:
+		return nil, fmt.Errorf("no such file; `forebay config init --dev --preset github --to URL %s` writes one", path)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("no such file; `forebay config init %s` writes an example", path)
 	case ok && other.dir:

@@ -31,4 +31,7 @@ func TestWhatIsNoFile(t *testing.T) {
 			t.Errorf("%s: %v, want %s", path, err, want)
 		}
 	}
+	if _, err := Load(Options{Path: dir + "/not", Embedded: true}); err == nil || !strings.Contains(err.Error(), "`forebay config init --dev --preset github --to URL "+dir+"/not` writes one") {
+		t.Errorf("for dev: %v", err)
+	}
 }

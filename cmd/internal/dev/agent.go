@@ -48,7 +48,7 @@ func newAgent(addr string) (*agent, error) {
 	}
 	a := &agent{listener: l, keys: map[string]bool{}, grew: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /run", a.run)
+	mux.HandleFunc("POST "+samplePath, a.run)
 	mux.HandleFunc("GET /calls", a.list)
 	a.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second}
 	return a, nil
@@ -66,7 +66,7 @@ func (a *agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// run answers POST /run, which the destination calls.
+// run answers POST /sample-agent, which the destination calls.
 func (a *agent) run(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 32<<20)); err != nil {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)

@@ -45,7 +45,7 @@ teams:
     destinations:
       agent:                               # the sample agent; GET http://%[5]s/calls shows what it was asked to do
         type: http
-        url: http://%[5]s/run
+        url: http://%[5]s/sample-agent     # by this path: with another one it is an agent of yours, and dev starts none
         timeout: 10s
         allow_networks: [127.0.0.0/8]
     subscriptions:
@@ -59,6 +59,10 @@ teams:
         gap: {wait: 3s, then: skip}
         actions: [{name: run, to: agent}]
 `
+
+// samplePath is the path of the sample agent. By it the agent is known in a file that was changed: an address on loopback may be that of
+// an agent of the user's own.
+const samplePath = "/sample-agent"
 
 // ports are the addresses that the sample configuration listens on: agent is the sample agent's, agents that of listen.agents.
 type ports struct{ intake, operator, agent, agents string }

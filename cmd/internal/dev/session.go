@@ -93,12 +93,12 @@ func (s *session) startAgent() error {
 	if err != nil {
 		return err
 	}
-	if !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
+	if u.Path != samplePath || !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
 		return nil // an agent of the user's own
 	}
 	if s.agent, err = newAgent(u.Host); errors.Is(err, syscall.EADDRINUSE) {
 		const key = "teams.demo.destinations.agent.url"
-		return errors.New(s.config.Problem(key, u.Host+" is taken by another program: write another port for the sample agent, or stop that program").String())
+		return errors.New(s.config.Problem(key, u.Host+" is taken by another program: write another port for the sample agent, or stop that program; if it is an agent of yours, write its own path").String())
 	}
 	return err
 }

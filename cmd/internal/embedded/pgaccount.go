@@ -82,13 +82,29 @@ func serverAccount(cluster string) (*account, error) {
 }
 
 // chooseHome returns the server's account and its home. The home is dir/server, or a directory under stateRoot if the account cannot reach
-// that: then the file dir/location has its path.
+// that: then the file dir/location has its path and, since a copy of dir is not the one whose database it is, dir's inode.
 func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
 	location := filepath.Join(dir, "location")
 	home := filepath.Join(dir, "server")
-	if text, err := os.ReadFile(location); err == nil {
-		home = strings.TrimSpace(string(text))
-	} else if !errors.Is(err, fs.ErrNotExist) {
+	inode, err := inodeOf(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	locate := func(home string) error { return writeFileAtomically(location, []byte(home+"\n"+inode+"\n"), 0o644) }
+	text, err := os.ReadFile(location)
+	if err == nil {
+		var of string
+		home, of, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
+		switch of {
+		case inode:
+		case "": // an earlier build wrote no inode
+			err = locate(home)
+		default:
+			err = fmt.Errorf("%s leads to the database of the directory that this one was copied from: remove %s to begin again or, if that directory is gone, the second line of %[1]s to take its database over",
+				location, dir)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, "", err
 	}
 	a, err := serverAccount(filepath.Join(home, "data"))
@@ -107,7 +123,16 @@ func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
 	}
 	logger.Warn("the database lies outside the data directory: PostgreSQL does not run as root, and its user cannot reach it",
 		"user", a.name, "directory", dir, "database", elsewhere)
-	return a, elsewhere, writeFileAtomically(location, []byte(elsewhere+"\n"), 0o644)
+	return a, elsewhere, locate(elsewhere)
+}
+
+// inodeOf returns what a directory keeps when it is renamed, and its copy does not have.
+func inodeOf(dir string) (string, error) {
+	var st syscall.Stat_t
+	if err := syscall.Stat(dir, &st); err != nil {
+		return "", &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	return fmt.Sprint(st.Ino), nil
 }
 
 // take makes the directory home, makes the account its owner, and checks that the account can enter it.
@@ -121,23 +146,20 @@ func (a *account) take(home string) error {
 	return a.enters(home)
 }
 
-// elsewhere makes a home for dir under stateRoot. Its name has a hash of dir. So the home of an earlier dir of the same path, which was
-// deleted, is found and removed: the broker's log in the new dir would not fit its ledger.
+// elsewhere makes a home for dir under stateRoot. Its name has a hash of dir. So the home of an earlier dir of the same path is found. It is
+// not taken, as the broker's log in dir would not fit its ledger, and stays: that dir may be deleted, or have another name now.
 func (a *account) elsewhere(dir string, logger *slog.Logger) (string, error) {
 	sum := sha256.Sum256([]byte(dir))
 	prefix := hex.EncodeToString(sum[:8]) + "-"
 	if err := os.MkdirAll(stateRoot, 0o755); err != nil {
 		return "", err
 	}
-	orphans, err := filepath.Glob(filepath.Join(stateRoot, prefix+"*"))
+	earlier, err := filepath.Glob(filepath.Join(stateRoot, prefix+"*"))
 	if err != nil {
 		return "", err
 	}
-	for _, orphan := range orphans {
-		logger.Warn("the database of an earlier, deleted data directory is removed", "database", orphan)
-		if err := errors.Join(endForGood(filepath.Join(orphan, "data")), os.RemoveAll(orphan)); err != nil {
-			return "", err
-		}
+	for _, home := range earlier {
+		logger.Warn("an earlier data directory of this name has its database still: remove it if that directory was deleted, and not renamed", "database", home)
 	}
 	home, err := os.MkdirTemp(stateRoot, prefix)
 	if err != nil {

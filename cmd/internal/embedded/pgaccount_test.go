@@ -3,13 +3,15 @@ package embedded
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // TestPostgresInAClosedDirectory: --data under /root. As root the database moves to where its user can reach it, and
-// comes back from there; a directory deleted and made again does not get the old database. Not parallel: stateRoot.
+// comes back from there, also where the directory was renamed; a directory made anew in its place does not get the old database, and a copy
+// is refused. Not parallel: stateRoot.
 func TestPostgresInAClosedDirectory(t *testing.T) {
 	short.NeedsServer(t, "PostgreSQL")
 	state := filepath.Join(openDir(t), "state")
@@ -42,18 +44,49 @@ func TestPostgresInAClosedDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
+	parent := filepath.Dir(dir)
+	rename := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
 	}
+	aside := filepath.Join(parent, "renamed")
+	rename(dir, aside)
 	fresh := startPostgres(t, dir)
 	if got := query(t, fresh.URL().Reveal(), `SELECT count(*) FROM pg_tables WHERE tablename = 'kept'`); got != "0" {
-		t.Error("a new directory got the database of a deleted one")
+		t.Error("a new directory got the database of an earlier one")
 	}
+	renamed := startPostgres(t, aside) // at the same time
+	query(t, renamed.URL().Reveal(), `SELECT x FROM kept`)
+	stop(t, renamed)
 	if err := fresh.Discard(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	left, err := filepath.Glob(filepath.Join(state, "*"))
-	if err != nil || len(left) != 0 {
-		t.Errorf("left behind: %v, %v", left, err)
+	rename(aside, dir)
+	again = startPostgres(t, dir)
+	query(t, again.URL().Reveal(), `SELECT x FROM kept`)
+
+	copied := filepath.Join(parent, "copied")
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
 	}
+	refused := func(want string) {
+		t.Helper()
+		if second, err := StartPostgres(t.Context(), PostgresConfig{Dir: copied, Logger: testLog(t)}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a copied directory: %v, want %q", err, want)
+			if err == nil {
+				second.Kill()
+			}
+		}
+	}
+	refused("the directory that this one was copied from")
+	// Who says that it takes the other's database over does not get it while the other has it.
+	if err := os.WriteFile(filepath.Join(copied, "location"), []byte(again.home+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(again.home + " is in use by process")
+	query(t, again.URL().Reveal(), `SELECT x FROM kept`)
+	stop(t, again)
+	query(t, startPostgres(t, copied).URL().Reveal(), `SELECT x FROM kept`)
 }

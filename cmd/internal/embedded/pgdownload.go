@@ -15,6 +15,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/xi2/xz"
 )
@@ -26,6 +27,7 @@ const (
 	downloadMajor   = "17"
 	downloadFrom    = "https://repo1.maven.org/maven2/io/zonky/test/postgres"
 	maxDownload     = 64 << 20
+	patience        = 30 * time.Second // in which something must come
 )
 
 // build is one of zonky's builds of PostgreSQL.
@@ -60,7 +62,7 @@ func downloaded(ctx context.Context, cfg PostgresConfig, as *account) (_ program
 	if p, err := inspect(ctx, filepath.Join(dir, "bin"), "downloaded"); err == nil { // another process has just fetched them
 		return p, nil
 	}
-	cfg.Logger.Info("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 to 30 MB", "into", dir)
+	cfg.Logger.Warn("no PostgreSQL is installed: its programs are fetched once", "version", downloadVersion, "size", "15 to 30 MB", "into", dir)
 	if err := fetch(ctx, filepath.Join(cache, "download"), dir); err != nil {
 		return programs{}, err
 	}
@@ -94,7 +96,7 @@ func fetch(ctx context.Context, work, dir string) error {
 		return fmt.Errorf("there is no build of PostgreSQL %s for %s/%s", downloadVersion, runtime.GOOS, runtime.GOARCH)
 	}
 	url := fmt.Sprintf("%s/embedded-postgres-binaries-%s/%s/embedded-postgres-binaries-%[2]s-%[3]s.jar", downloadFrom, b.platform, downloadVersion)
-	jar, err := download(ctx, url, b.sha256)
+	jar, err := download(ctx, url, b.sha256, patience)
 	if err != nil {
 		return err
 	}
@@ -108,8 +110,12 @@ func fetch(ctx context.Context, work, dir string) error {
 	return errors.Join(os.RemoveAll(dir), os.Rename(fresh, dir))
 }
 
-// download returns the file at url. It is an error if its SHA-256 in hex is not sum.
-func download(ctx context.Context, url, sum string) ([]byte, error) {
+// download returns the file at url. It is an error if its SHA-256 in hex is not sum, or if nothing of it comes for so long.
+func download(ctx context.Context, url, sum string, patience time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	limit := time.AfterFunc(patience, func() { cancel(fmt.Errorf("nothing came for %s", patience)) })
+	defer limit.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
@@ -124,7 +130,7 @@ func download(ctx context.Context, url, sum string) ([]byte, error) {
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("GET %s: %s", url, resp.Status)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxDownload))
+	body, err := io.ReadAll(io.LimitReader(&told{resp.Body, func() { limit.Reset(patience) }}, maxDownload))
 	if err != nil {
 		return nil, fmt.Errorf("GET %s: %w", url, err)
 	}
@@ -132,6 +138,20 @@ func download(ctx context.Context, url, sum string) ([]byte, error) {
 		return nil, fmt.Errorf("GET %s: %d bytes with the SHA-256 sum %x came, not %s: what was sent is not what was published", url, len(body), got, sum)
 	}
 	return body, nil
+}
+
+// told is a reader that says of each read that something came.
+type told struct {
+	io.Reader
+	came func()
+}
+
+func (t *told) Read(p []byte) (int, error) {
+	n, err := t.Reader.Read(p)
+	if n > 0 {
+		t.came()
+	}
+	return n, err
 }
 
 // unpack unpacks the .txz that is in a jar into dir. It writes nothing outside of dir.

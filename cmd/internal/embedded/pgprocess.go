@@ -34,7 +34,7 @@ func stopLeftovers(ctx context.Context, data string, logger *slog.Logger) error 
 	if len(running) == 0 {
 		return removeStrangersPID(data, postmaster, logger)
 	}
-	logger.Info("a PostgreSQL left behind by an earlier process is stopped", "pid", postmaster, "data", data)
+	logger.Warn("a PostgreSQL left behind by an earlier process is stopped", "pid", postmaster, "data", data)
 	if postmaster != 0 && slices.Contains(running, postmaster) {
 		cleanCtx, cancel := context.WithTimeout(ctx, leftoverClean)
 		defer cancel()
@@ -45,13 +45,6 @@ func stopLeftovers(ctx context.Context, data string, logger *slog.Logger) error 
 	hardCtx, cancel := context.WithTimeout(ctx, leftoverHard)
 	defer cancel()
 	return endAll(hardCtx, data, syscall.SIGKILL)
-}
-
-// endForGood kills the processes that run in a data directory that is about to be removed.
-func endForGood(data string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), leftoverHard)
-	defer cancel()
-	return endAll(ctx, data, syscall.SIGKILL)
 }
 
 // endAll sends a signal to every process of the data directory and waits until there is none.
@@ -85,8 +78,9 @@ func waitUntilGone(ctx context.Context, data string) error {
 	}
 }
 
-// processesIn returns the processes whose working directory is the data directory. The server and its child processes all have that,
-// and unlike a pid file it cannot be stale. If there is no /proc (not Linux), it goes by the pid file.
+// processesIn returns the processes of PostgreSQL whose working directory is the data directory. The server and its child processes all
+// have that, and unlike a pid file it cannot be stale. Others may stand there, too: somebody's shell. If there is no /proc (not Linux), it
+// goes by the pid file.
 func processesIn(data string) ([]int, error) {
 	want, err := filepath.EvalSymlinks(data)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +103,10 @@ func processesIn(data string) ([]int, error) {
 			continue
 		}
 		// A link that cannot be read is that of a process that has ended, or of another user's, who cannot enter the data directory.
-		if cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd")); err == nil && cwd == want {
+		if cwd, err := os.Readlink(filepath.Join("/proc", entry.Name(), "cwd")); err != nil || cwd != want {
+			continue
+		}
+		if name, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "comm")); err == nil && strings.TrimSpace(string(name)) == "postgres" {
 			found = append(found, pid)
 		}
 	}

@@ -66,7 +66,8 @@ func (c PostgresConfig) validate() error {
 // Postgres is a running server. Safe for concurrent use.
 type Postgres struct {
 	cfg      PostgresConfig
-	lock     *dirLock
+	lock     *dirLock // of Dir
+	homeLock *dirLock // of home, which may be elsewhere, and named by two directories; nil: not yet chosen
 	programs programs
 	account  *account // that the server runs as; nil: that of this process
 	home     string   // the server's directory, with data and server.log; owned by the account
@@ -103,7 +104,7 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 			if cfg.Temporary != "" && p.home != "" { // it may be elsewhere than cfg.Dir, where nobody would find it again
 				err = errors.Join(err, os.RemoveAll(p.home))
 			}
-			err = errors.Join(err, lock.release())
+			err = errors.Join(err, p.release())
 		}
 	}()
 	if err := p.prepare(ctx); err != nil {
@@ -123,9 +124,14 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 // prepare does what must be done before the server is started: it finds the user, the directory, the programs and the port, stops a server
 // that was left running, and makes the cluster.
 func (p *Postgres) prepare(ctx context.Context) (err error) {
-	if p.account, p.home, err = chooseHome(p.cfg.Dir, p.cfg.Logger); err != nil {
+	as, home, err := chooseHome(p.cfg.Dir, p.cfg.Logger)
+	if err != nil {
 		return err
 	}
+	if p.homeLock, err = lockDir(home); err != nil {
+		return err
+	}
+	p.account, p.home = as, home
 	if p.cfg.Temporary != "" {
 		if p.watchdog, err = watch(p.data(), p.home, p.cfg.Temporary); err != nil {
 			return err
@@ -236,8 +242,17 @@ func (p *Postgres) Stop(ctx context.Context) error {
 			<-p.done
 		}
 		p.watchdog.end()
-		err = errors.Join(err, p.lock.release())
+		err = errors.Join(err, p.release())
 	})
+	return err
+}
+
+// release releases the directories.
+func (p *Postgres) release() error {
+	err := p.lock.release()
+	if p.homeLock != nil {
+		err = errors.Join(err, p.homeLock.release())
+	}
 	return err
 }
 
@@ -251,7 +266,7 @@ func (p *Postgres) Kill() error {
 		// The server's child processes notice its end by themselves, but not at once.
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
-		err = errors.Join(endAll(ctx, p.data(), syscall.SIGKILL), p.lock.release())
+		err = errors.Join(endAll(ctx, p.data(), syscall.SIGKILL), p.release())
 	})
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -160,7 +161,7 @@ func killAllButOne(t *testing.T, p *Postgres) (child int) {
 	}
 	p.kill(syscall.SIGKILL)
 	<-p.Done()
-	p.lock.release()
+	p.release()
 	p.once.Do(func() {}) // stopped, as far as the clean-up is concerned
 	return child
 }
@@ -266,8 +267,23 @@ func TestPostgresStaleFiles(t *testing.T) {
 	if err := p.account.own(pidfile); err != nil {
 		t.Fatal(err)
 	}
+	// A shell that somebody left in the data directory must, too.
+	stranger := exec.Command("sleep", "600")
+	stranger.Dir = p.data()
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan error, 1)
+	go func() { gone <- stranger.Wait() }()
 	p = startPostgres(t, dir)
 	stop(t, p)
+	select {
+	case err := <-gone:
+		t.Errorf("a program that stood in the data directory was ended: %v", err)
+	default:
+		stranger.Process.Kill()
+		<-gone
+	}
 
 	if err := os.Remove(filepath.Join(dir, "password")); err != nil {
 		t.Fatal(err)
@@ -310,6 +326,11 @@ func TestPostgresCannotBeFetched(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
+	var said strings.Builder
+	at := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelWarn})) // as forebay dev has it
+	if _, err := findPrograms(ctx, PostgresConfig{Download: true, Cache: openDir(t), Logger: at}, "", nil); err == nil || !strings.Contains(said.String(), "its programs are fetched once") {
+		t.Errorf("it fetches in silence: %v %q", err, said.String())
+	}
 	file := filepath.Join(openDir(t), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -320,25 +341,33 @@ func TestPostgresCannotBeFetched(t *testing.T) {
 	}
 }
 
-// TestDownloadThatIsNotWhatWasPublished answers with other bytes, none, and a refusal.
+// TestDownloadThatIsNotWhatWasPublished answers with other bytes, none, a refusal, and not at all.
 func TestDownloadThatIsNotWhatWasPublished(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/gone" {
+		switch r.URL.Path {
+		case "/gone":
 			http.NotFound(w, r)
+			return
+		case "/silent":
+			<-r.Context().Done()
 			return
 		}
 		w.Write([]byte("other bytes"))
+		if r.URL.Path == "/begun" {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
 	}))
 	defer server.Close()
 	sum := builds["linux/amd64"].sha256
-	for path, says := range map[string]string{"/other": "not " + sum, "/gone": "404"} {
-		if _, err := download(t.Context(), server.URL+path, sum); err == nil || !strings.Contains(err.Error(), says) {
+	for path, says := range map[string]string{"/other": "not " + sum, "/gone": "404", "/silent": "nothing came for 2s", "/begun": "nothing came for 2s"} {
+		if _, err := download(t.Context(), server.URL+path, sum, 2*time.Second); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	server.Close()
-	if _, err := download(t.Context(), server.URL, sum); err == nil {
+	if _, err := download(t.Context(), server.URL, sum, patience); err == nil {
 		t.Error("nobody listens, and something came")
 	}
 }

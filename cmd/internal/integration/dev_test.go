@@ -65,7 +65,7 @@ func (r *deployment) devAt(args ...string) *process {
 }
 
 // address finds where the parts of a written sample configuration listen.
-var address = regexp.MustCompile(`(?m)^ +(?:(intake|operator): |url: http://)(127\.0\.0\.1:\d+)(?:/run)?$`)
+var address = regexp.MustCompile(`(?m)^ +(?:(intake|operator): |url: http://)(127\.0\.0\.1:\d+)(?:/sample-agent +#.*)?$`)
 
 // TestDevFirstAndSecondStart shows what a newcomer sees: a scene at the first start, the same state at the second.
 func TestDevFirstAndSecondStart(t *testing.T) {
@@ -96,6 +96,21 @@ func TestDevFirstAndSecondStart(t *testing.T) {
 		at[cmp.Or(m[1], "agent")] = m[2]
 	}
 	p.operator = at["operator"]
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^bin/forebay ([^#\n]*[^#\n ])`).FindAllStringSubmatch(string(readme), -1)
+	for _, line := range lines {
+		if args := strings.Fields(strings.ReplaceAll(line[1], ".forebay/", filepath.Dir(file)+"/")); !strings.HasSuffix(line[1], "/ID") {
+			if _, err := r.try(p.operator, args...); err != nil {
+				t.Errorf("README: %s: %v", line[1], err)
+			}
+		}
+	}
+	if len(lines) < 5 {
+		t.Errorf("commands in README: %q", lines)
+	}
 	waitItems(t, r, p, 41, "--team", "demo")
 	p.stop()
 	for _, look := range []string{"check", "show"} { // the file is a good one as it is
