@@ -161,6 +161,7 @@ func (q *queues) reportedResult(e *entry) *ledger.Result {
 // conclude records the result of an idle lane's head that comes from a report or from silence.
 func (q *queues) conclude(e *entry, res ledger.Result) {
 	res.Claim, res.LaneSeq, res.ID = e.lane.partition.claim, e.LaneSeq, e.ID
+	q.judge.alert(e, q.dispatch.find(e.Destination), &res)
 	q.untrack(e) // the report may have come before the head was processing
 	e.lane.partition.beginBusy()
 	q.results.add(&completion{e: e, res: res})

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -127,6 +129,15 @@ func TestReportsAreJudged(t *testing.T) {
 		}
 		same(t, "recorded", classes, []string{"processing ", "failed unavailable", "processing ", "failed unavailable", "processing ", "dead_letter unavailable",
 			"processing ", "dead_letter rejected"})
+		d := r.s.q.dispatch.byName[destName].metrics
+		same(t, "given up", testutil.ToFloat64(d.dead), 2.)
+		counted := map[sink.Class]float64{}
+		for class, n := range d.attempts {
+			if v := testutil.ToFloat64(n); v > 0 {
+				counted[class] = v
+			}
+		}
+		same(t, "counted, each once its result is there", counted, map[sink.Class]float64{sink.ClassOK: 1, sink.ClassBusy: 3, sink.ClassRejected: 1})
 	})
 }
 
@@ -146,6 +157,10 @@ func TestDeadline(t *testing.T) {
 				last := r.mem.resultsOf(1)[len(r.mem.resultsOf(1))-1]
 				same(t, "class", []any{last.Class, last.Attempt, last.Error}, []any{"timeout", 1, "no result before the deadline"})
 				same(t, "the lane waits", r.sink.ids(), []string{"a#1"})
+				d := r.s.q.dispatch.byName[destName].metrics
+				given := map[ledger.Status]float64{ledger.Unknown: 1}[want]
+				same(t, "counted", []float64{testutil.ToFloat64(d.dead), testutil.ToFloat64(d.attempts[sink.ClassTimeout]), testutil.ToFloat64(d.attempts[sink.ClassOK])},
+					[]float64{given, 1, 0})
 			})
 		})
 	}
