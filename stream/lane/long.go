@@ -28,7 +28,8 @@ const (
 	defaultMost = 1000
 	// reportEvery is how often reports are read. The read is cheap: their index is nearly always empty.
 	reportEvery = 500 * time.Millisecond
-	// reportGrace is the shortest wait for a result after a claim: before it, no process may have been there to take a report.
+	// reportGrace is the shortest wait for a result after a claim, or after the ledger was away: before it, nobody may have been there to take
+	// a report.
 	reportGrace = 30 * time.Second
 )
 
@@ -49,6 +50,16 @@ func (w *longState) waitFor(left, quiet, silence time.Duration) {
 	w.until, w.silent, w.silence = now.Add(left), time.Time{}, silence
 	if silence > 0 {
 		w.silent = now.Add(quiet)
+	}
+}
+
+// notBefore puts the end of the wait off: nobody could report, or send a heartbeat, until then.
+func (w *longState) notBefore(then time.Time) {
+	if least := then.Add(reportGrace); w.until.Before(least) {
+		w.until = least
+	}
+	if least := then.Add(w.silence); !w.silent.IsZero() && w.silent.Before(least) {
+		w.silent = least
 	}
 }
 

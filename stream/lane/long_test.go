@@ -523,25 +523,44 @@ func TestCloseWithLongWork(t *testing.T) {
 	})
 }
 
-// The ledger does not answer when the deadline passes: nothing is given up on a guess.
+// The ledger does not answer when the deadline passes, or the silence is too long: nothing is given up on a guess, nor before who was
+// refused meanwhile could call again.
 func TestTroubleAtTheDeadline(t *testing.T) {
-	startLongWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
-		r.add("a")
-		synctest.Wait()
-		r.mem.mu.Lock()
-		r.mem.failLong = context.DeadlineExceeded
-		r.mem.mu.Unlock()
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		same(t, "while the ledger is gone", r.status(1), ledger.Processing)
-		r.mem.heartbeat(1)
-		r.mem.mu.Lock()
-		r.mem.failLong = nil
-		r.mem.mu.Unlock()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		same(t, "it was alive", r.status(1), ledger.Processing)
-	})
+	for name, tt := range map[string]struct {
+		policy LongPolicy
+		call   func(*longRig) // once the ledger is back
+		status ledger.Status
+	}{
+		"heartbeat":          {LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, func(r *longRig) { r.mem.heartbeat(1) }, ledger.Processing},
+		"none":               {LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, func(*longRig) { time.Sleep(time.Minute) }, ledger.Failed},
+		"result":             {LongPolicy{Deadline: time.Minute}, func(r *longRig) { r.mem.report(1, 1, ledger.Done) }, ledger.Done},
+		"result, heartbeats": {LongPolicy{Deadline: 100 * time.Second, Heartbeat: time.Minute}, func(r *longRig) { r.mem.report(1, 1, ledger.Done) }, ledger.Done},
+		"no result":          {LongPolicy{Deadline: time.Minute}, func(*longRig) { time.Sleep(reportGrace) }, ledger.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, tt.policy, nil, func(t *testing.T, r *longRig) {
+				r.add("a")
+				synctest.Wait()
+				fail := func(err error) {
+					r.mem.mu.Lock()
+					defer r.mem.mu.Unlock()
+					r.mem.failLong = err
+				}
+				fail(context.DeadlineExceeded)
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				same(t, "while the ledger is gone", r.status(1), ledger.Processing)
+				fail(nil)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				same(t, "it may have been refused meanwhile", r.status(1), ledger.Processing)
+				tt.call(r)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				same(t, "in the end", []any{r.status(1), len(r.mem.resultsOf(1))}, []any{tt.status, map[bool]int{true: 1, false: 2}[tt.status == ledger.Processing]})
+			})
+		})
+	}
 }
 
 // Without a policy 202 is success, and the call offers nothing else.

@@ -50,6 +50,7 @@ type reportReader struct {
 	s      *scheduler
 	ledger Ledger
 	log    *slog.Logger
+	away   time.Time // when the ledger last could not be read; zero: never
 }
 
 // readInitial reads the reports on a claim's actions before any of them runs.
@@ -82,6 +83,7 @@ func (r *reportReader) run(ctx context.Context) {
 			return
 		}
 		if err := r.round(ctx); err != nil && ctx.Err() == nil {
+			r.away = time.Now()
 			r.log.Warn("what destinations reported could not be read; retrying", "error", err)
 			sleep(ctx, reportEvery)
 		}
@@ -229,7 +231,8 @@ func (r *reportReader) expire(ctx context.Context, overdue []*entry) (others []*
 	return others, nil
 }
 
-// giveUp ends the wait for heads that are still overdue once their heartbeats are known.
+// giveUp ends the wait for heads that are still overdue once their heartbeats are known. While the ledger was away, their destinations were
+// refused too: they have as long after it as after a claim.
 func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
 	s := r.s
 	s.mu.Lock()
@@ -241,6 +244,9 @@ func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
 		}
 		if left, ok := quiet[e.LaneSeq]; ok && e.long.silence > 0 {
 			e.long.silent = now.Add(left)
+		}
+		if !r.away.IsZero() {
+			e.long.notBefore(r.away)
 		}
 		if e.long.due().After(now) {
 			s.q.setReportTimer(e)
