@@ -334,6 +334,53 @@ func TestReportOfASpilledLane(t *testing.T) {
 	})
 }
 
+// A result is applied at once whatever keeps its action's next attempt from beginning.
+func TestReportOfWhatMayNotRun(t *testing.T) {
+	for name, block := range map[string]func(t *testing.T, r *longRig){
+		"full":                func(_ *testing.T, r *longRig) { r.add("b") },
+		"paused":              func(t *testing.T, r *longRig) { pause(t, r.s.q.dispatch.byName[destName].Shared) },
+		"subscription paused": func(_ *testing.T, r *longRig) { r.SetPauses(Pauses{Since: time.Now()}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, LongPolicy{Deadline: 30 * time.Minute, Most: 1}, nil, func(t *testing.T, r *longRig) {
+				r.add("a")
+				time.Sleep(30*time.Minute + time.Second)
+				block(t, r)
+				r.add("c") // is ready, too
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				r.s.mu.Lock()
+				same(t, "its retry", r.lane("a").state, ready)
+				r.s.mu.Unlock()
+				calls := r.sink.ids()
+				r.mem.report(1, 1, ledger.Done)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				same(t, "status", []any{r.status(1), r.status(r.seq)}, []any{ledger.Done, ledger.Pending})
+				same(t, "calls", r.sink.ids(), calls)
+			})
+		})
+	}
+}
+
+// A result is applied before the lane is read again because an operator has what is before its action run again.
+func TestReportBeforeAnEarlierActionRunsAgain(t *testing.T) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.Add(r.claim, []Item{r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue }), r.make("a", nil)})
+		synctest.Wait()
+		r.mem.report(1, 1, ledger.Dead)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "status", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Dead, ledger.Processing})
+		r.runAgain("a", 1)
+		r.mem.report(2, 1, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "status", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Processing, ledger.Done})
+		same(t, "calls", r.sink.ids(), []string{"a#1", "a#2", "a#1"})
+	})
+}
+
 // What nobody knew the outcome of ends with the word of who did it.
 func TestLateReportEndsWhatIsUnknown(t *testing.T) {
 	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {

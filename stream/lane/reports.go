@@ -186,7 +186,7 @@ func (r *reportReader) takeReports(claims []*ledger.Claim, list []ledger.OpenRep
 }
 
 // resume lets a lane go on after a report on its head, if the head is processing, waits for its next attempt (in memory or
-// spilled), or is parked with an unknown outcome. In any other state the report is found before the next attempt.
+// spilled) or its turn, or is parked with an unknown outcome. In any other state the report is found before the next attempt.
 func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq int64) {
 	s, la := r.s, p.lanes[entity]
 	switch {
@@ -203,6 +203,11 @@ func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq in
 		s.q.timers.remove(la.head)
 		la.state = idle
 		s.q.schedule(la)
+	case la.state == ready && la.head.LaneSeq == laneSeq:
+		if _, counts := p.reports.current(la.head); counts { // its destination may take nothing for long
+			s.q.dispatch.remove(s.q.dispatch.find(la.head.Destination), func(o *lane) bool { return o == la })
+			s.q.schedule(la)
+		}
 	case la.state == spilled && la.tail == laneSeq-1:
 		s.q.spilled.reload(la, true)
 	}
