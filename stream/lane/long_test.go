@@ -273,6 +273,36 @@ func TestReportWhileTheNextAttemptRuns(t *testing.T) {
 	}
 }
 
+// The result comes right before the last attempt comes to nothing, later than reports were read.
+func TestReportRightBeforeTheEnd(t *testing.T) {
+	for name, trouble := range map[string]error{"read": nil, "the ledger is away": context.DeadlineExceeded} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+					if a.Attempt == 1 {
+						return take(ctx, a)
+					}
+					time.Sleep(4*time.Second - 10*time.Millisecond)
+					r.mem.report(1, 1, ledger.Done)
+					r.mem.mu.Lock()
+					r.mem.failLong = trouble
+					r.mem.mu.Unlock()
+					time.Sleep(10 * time.Millisecond)
+					return failWith(sink.ClassRejected)(ctx, a)
+				}
+				r.add("a")
+				time.Sleep(31*time.Minute + 10*time.Second)
+				r.mem.mu.Lock()
+				r.mem.failLong = nil
+				r.mem.mu.Unlock()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				same(t, "after it", []any{r.status(1), r.mem.outcome(1, 1), len(r.sink.ids())}, []any{ledger.Done, "applied", 2})
+			})
+		})
+	}
+}
+
 // Results of two attempts are there at once: the last one's is applied, and where that has failed, what the first one did.
 func TestReportsOfTwoAttempts(t *testing.T) {
 	for said, want := range map[ledger.Status][]string{ledger.Done: {"late", "applied"}, ledger.Failed: {"applied", "applied"}, ledger.Dead: {"applied", "applied"}} {
