@@ -28,6 +28,9 @@ const (
 	defaultMost = 1000
 	// reportEvery is how often reports are read. The read is cheap: their index is nearly always empty.
 	reportEvery = 500 * time.Millisecond
+	// reportRarely is how often they are where no destination finishes anything later, and actions are open: one may have until the file
+	// was changed, and who works for it still reports.
+	reportRarely = 10 * time.Second
 	// reportGrace is the shortest wait for a result after a claim, or after the ledger was away: before it, nobody may have been there to take
 	// a report.
 	reportGrace = 30 * time.Second

@@ -640,6 +640,48 @@ func TestTroubleAtTheDeadline(t *testing.T) {
 	}
 }
 
+// A result is applied where its destination finishes nothing later any more: the file was changed while the action waits for its next attempt,
+// whether in this process or in the one before it.
+func TestReportWithoutThePolicy(t *testing.T) {
+	for name, without := range map[string]func(*testing.T, *longRig){
+		"replaced": func(t *testing.T, r *longRig) {
+			if _, err := r.Replace(destName, DestinationConfig{Sink: r.sink, Retry: r.cfg.Destinations[destName].Retry}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"restarted": func(t *testing.T, r *longRig) {
+			change := r.change
+			r.change = func(c *Config) {
+				change(c)
+				d := c.Destinations[destName]
+				d.Long = LongPolicy{}
+				c.Destinations[destName] = d
+			}
+			r.restart(t, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.add("a")
+				time.Sleep(30*time.Minute + time.Second)
+				without(t, r)
+				r.mem.report(1, 1, ledger.Done)
+				time.Sleep(reportRarely + time.Second)
+				synctest.Wait()
+				same(t, "before its next attempt", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Done, "applied"})
+				r.mem.mu.Lock()
+				r.mem.reads = 0
+				r.mem.mu.Unlock()
+				time.Sleep(time.Hour)
+				same(t, "calls", r.sink.ids(), []string{"a#1"})
+				r.mem.mu.Lock()
+				same(t, "reads while nothing is open", r.mem.reads, 0)
+				r.mem.mu.Unlock()
+			})
+		})
+	}
+}
+
 // Without a policy 202 is success, and the call offers nothing else.
 func TestNoLongWork(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {

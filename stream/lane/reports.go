@@ -63,18 +63,15 @@ func (r *reportReader) readInitial(ctx context.Context, p *partition) error {
 	return err
 }
 
-// run reads until ctx ends. If no destination finishes anything later, it only waits.
+// run reads until ctx ends.
 func (r *reportReader) run(ctx context.Context) {
-	tick := time.NewTicker(reportEvery)
+	every := reportEvery
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if !r.expecting() {
-			select {
-			case <-r.s.q.long.changed:
-			case <-ctx.Done():
-				return
-			}
-			tick.Reset(reportEvery)
+		if now := r.every(); now != every {
+			every = now
+			tick.Reset(every)
 		}
 		select {
 		case <-tick.C:
@@ -90,13 +87,20 @@ func (r *reportReader) run(ctx context.Context) {
 	}
 }
 
-// expecting reports whether there may be any reports.
-func (r *reportReader) expecting() bool {
-	s := r.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// every returns how often to read.
+func (r *reportReader) every() time.Duration {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.s.q.expecting() {
+		return reportEvery
+	}
+	return reportRarely
+}
+
+// expecting reports whether destinations finish something later.
+func (q *queues) expecting() bool {
 	long := func(d *sinkQueue) bool { return d.Long.Deadline > 0 }
-	return s.q.long.count > 0 || slices.ContainsFunc(s.q.dispatch.order, long)
+	return q.long.count > 0 || slices.ContainsFunc(q.dispatch.order, long)
 }
 
 // round applies the reports that have come and ends the wait for those that are overdue. It takes the overdue heads before it
@@ -142,13 +146,15 @@ func (r *reportReader) read(ctx context.Context) error {
 	return nil
 }
 
-// claims returns the claims whose lanes run, without those that are being given up.
+// claims returns the claims whose lanes run, without those that are being given up, and where nothing is expected without those of which
+// nothing is open: a process at rest reads nothing.
 func (r *reportReader) claims() []*ledger.Claim {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	claims := make([]*ledger.Claim, 0, len(r.s.q.partitions))
+	expecting := r.s.q.expecting()
 	for c, p := range r.s.q.partitions {
-		if !p.closing {
+		if !p.closing && (expecting || len(p.lanes)+len(p.parked) > 0) {
 			claims = append(claims, c)
 		}
 	}
