@@ -175,12 +175,21 @@ func (x *exchange) failure(ctx context.Context, err error) error {
 	case x.last != nil && sink.ClassOfStatus(x.last.StatusCode) != sink.ClassOK:
 		e.Class, e.Err = sink.ClassOfStatus(x.last.StatusCode), fmt.Errorf("server answered %d%s", x.last.StatusCode, guard.Location(x.last))
 		if refused {
-			e.Err = fmt.Errorf("%w: %s", e.Err, refusal.Message)
+			e.Err = fmt.Errorf("%w, error %d: %s", e.Err, refusal.Code, x.words(refusal))
 		}
 	case refused:
-		e.Class, e.Err = classOf(refusal.Code), fmt.Errorf("server answered error %d: %s", refusal.Code, refusal.Message)
+		e.Class, e.Err = classOf(refusal.Code), fmt.Errorf("server answered error %d: %s", refusal.Code, x.words(refusal))
 	}
 	return e
+}
+
+// words returns what an error shows of a server's own words: those about the call may quote what it carries, which not everybody who sees errors
+// may see. They are in the answer that is kept. The caller holds mu.
+func (x *exchange) words(refusal *jsonrpc.Error) string {
+	if x.called {
+		return "the answer has its words"
+	}
+	return refusal.Message
 }
 
 // noteLost notes whether an answer, if it is the newest, says that the server has lost the session.

@@ -39,6 +39,7 @@ type memory struct {
 	reported []ledger.OpenReport
 	outcomes map[ledger.AttemptRef]string
 	failLong error // of what is read of it
+	reads    int   // of reports
 }
 
 // row is an action with when its retry is due, by the double's clock.

@@ -34,7 +34,11 @@ func (j *judge) paused() bool {
 // attemptResult returns the result to record for an attempt that began at began and has just ended with class.
 func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	n, latency := e.Attempts+1, time.Since(began)
-	d.metrics.observe(class, latency)
+	d.metrics.seconds.Observe(latency.Seconds())
+	taken := class == sink.ClassOK && out.Later && e.to.Long.Deadline > 0
+	if !taken { // else it is counted once it is known what came of it
+		d.metrics.count(class)
+	}
 	if e.FirstAt.IsZero() {
 		e.FirstAt = began
 	}
@@ -74,7 +78,7 @@ func (j *judge) attemptResult(e *entry, d *sinkQueue, kind sink.Idempotency, beg
 	switch judgeAttempt(e.to.Retry, kind, class, attempts, inARow, elapsed, wait) {
 	case succeeded:
 		res.Status = ledger.Done
-		if out.Later && e.to.Long.Deadline > 0 {
+		if taken {
 			res.Status, res.Left, res.Silence = ledger.Processing, e.to.Long.Deadline, e.to.Long.Heartbeat
 			if ledger.Clean(out.CancelURL, sink.MaxCancelURL) == out.CancelURL { // the ledger takes it
 				res.CancelURL = out.CancelURL
@@ -107,6 +111,13 @@ func (j *judge) reportResult(e *entry, d *sinkQueue, r *ledger.OpenReport) ledge
 	case r.Status == ledger.Failed:
 		j.failedLater(e, d, &res, sink.Idempotent, sink.ClassBusy, r.Wait)
 	}
+	switch res.Status {
+	case ledger.Done:
+		d.metrics.count(sink.ClassOK)
+	case ledger.Superseded: // neither done nor failed
+	default:
+		d.metrics.count(sink.Class(res.Class))
+	}
 	j.long.WithLabelValues(e.Destination, end).Inc()
 	return res
 }
@@ -119,6 +130,7 @@ func (j *judge) silenceResult(e *entry, d *sinkQueue) ledger.Result {
 	}
 	res := ledger.Result{Attempt: e.Attempts, Epoch: e.AttemptEpoch, Error: text, Latency: latencyOf(e)}
 	j.failedLater(e, d, &res, d.Sink.Idempotency(), sink.ClassTimeout, 0)
+	d.metrics.count(sink.ClassTimeout)
 	j.long.WithLabelValues(e.Destination, end).Inc()
 	return res
 }

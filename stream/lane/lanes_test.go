@@ -460,7 +460,7 @@ func TestPanicIsOurFault(t *testing.T) {
 		same(t, "results", len(res), 2)
 		same(t, "class", res[0].Class, string(sink.ClassBug))
 		same(t, "done", res[1].Status, ledger.Done)
-		want := `# HELP forebay_lane_attempts_total Attempts by destination and class of failure; class ok is success.
+		want := `# HELP forebay_lane_attempts_total Attempts by destination and class of failure; class ok is success. One that was answered 202 is counted once its result is there, or was waited for too long.
 # TYPE forebay_lane_attempts_total counter
 `
 		for _, c := range sink.Classes() {

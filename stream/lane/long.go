@@ -28,7 +28,11 @@ const (
 	defaultMost = 1000
 	// reportEvery is how often reports are read. The read is cheap: their index is nearly always empty.
 	reportEvery = 500 * time.Millisecond
-	// reportGrace is the shortest wait for a result after a claim: before it, no process may have been there to take a report.
+	// reportRarely is how often they are where no destination finishes anything later, and actions are open: one may have until the file
+	// was changed, and who works for it still reports.
+	reportRarely = 10 * time.Second
+	// reportGrace is the shortest wait for a result after a claim, or after the ledger was away: before it, nobody may have been there to take
+	// a report.
 	reportGrace = 30 * time.Second
 )
 
@@ -49,6 +53,16 @@ func (w *longState) waitFor(left, quiet, silence time.Duration) {
 	w.until, w.silent, w.silence = now.Add(left), time.Time{}, silence
 	if silence > 0 {
 		w.silent = now.Add(quiet)
+	}
+}
+
+// notBefore puts the end of the wait off: nobody could report, or send a heartbeat, until then.
+func (w *longState) notBefore(then time.Time) {
+	if least := then.Add(reportGrace); w.until.Before(least) {
+		w.until = least
+	}
+	if least := then.Add(w.silence); !w.silent.IsZero() && w.silent.Before(least) {
+		w.silent = least
 	}
 }
 
@@ -161,6 +175,7 @@ func (q *queues) reportedResult(e *entry) *ledger.Result {
 // conclude records the result of an idle lane's head that comes from a report or from silence.
 func (q *queues) conclude(e *entry, res ledger.Result) {
 	res.Claim, res.LaneSeq, res.ID = e.lane.partition.claim, e.LaneSeq, e.ID
+	q.judge.alert(e, q.dispatch.find(e.Destination), &res)
 	q.untrack(e) // the report may have come before the head was processing
 	e.lane.partition.beginBusy()
 	q.results.add(&completion{e: e, res: res})

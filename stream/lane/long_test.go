@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -127,6 +129,15 @@ func TestReportsAreJudged(t *testing.T) {
 		}
 		same(t, "recorded", classes, []string{"processing ", "failed unavailable", "processing ", "failed unavailable", "processing ", "dead_letter unavailable",
 			"processing ", "dead_letter rejected"})
+		d := r.s.q.dispatch.byName[destName].metrics
+		same(t, "given up", testutil.ToFloat64(d.dead), 2.)
+		counted := map[sink.Class]float64{}
+		for class, n := range d.attempts {
+			if v := testutil.ToFloat64(n); v > 0 {
+				counted[class] = v
+			}
+		}
+		same(t, "counted, each once its result is there", counted, map[sink.Class]float64{sink.ClassOK: 1, sink.ClassBusy: 3, sink.ClassRejected: 1})
 	})
 }
 
@@ -146,6 +157,10 @@ func TestDeadline(t *testing.T) {
 				last := r.mem.resultsOf(1)[len(r.mem.resultsOf(1))-1]
 				same(t, "class", []any{last.Class, last.Attempt, last.Error}, []any{"timeout", 1, "no result before the deadline"})
 				same(t, "the lane waits", r.sink.ids(), []string{"a#1"})
+				d := r.s.q.dispatch.byName[destName].metrics
+				given := map[ledger.Status]float64{ledger.Unknown: 1}[want]
+				same(t, "counted", []float64{testutil.ToFloat64(d.dead), testutil.ToFloat64(d.attempts[sink.ClassTimeout]), testutil.ToFloat64(d.attempts[sink.ClassOK])},
+					[]float64{given, 1, 0})
 			})
 		})
 	}
@@ -258,6 +273,36 @@ func TestReportWhileTheNextAttemptRuns(t *testing.T) {
 	}
 }
 
+// The result comes right before the last attempt comes to nothing, later than reports were read.
+func TestReportRightBeforeTheEnd(t *testing.T) {
+	for name, trouble := range map[string]error{"read": nil, "the ledger is away": context.DeadlineExceeded} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
+					if a.Attempt == 1 {
+						return take(ctx, a)
+					}
+					time.Sleep(4*time.Second - 10*time.Millisecond)
+					r.mem.report(1, 1, ledger.Done)
+					r.mem.mu.Lock()
+					r.mem.failLong = trouble
+					r.mem.mu.Unlock()
+					time.Sleep(10 * time.Millisecond)
+					return failWith(sink.ClassRejected)(ctx, a)
+				}
+				r.add("a")
+				time.Sleep(31*time.Minute + 10*time.Second)
+				r.mem.mu.Lock()
+				r.mem.failLong = nil
+				r.mem.mu.Unlock()
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				same(t, "after it", []any{r.status(1), r.mem.outcome(1, 1), len(r.sink.ids())}, []any{ledger.Done, "applied", 2})
+			})
+		})
+	}
+}
+
 // Results of two attempts are there at once: the last one's is applied, and where that has failed, what the first one did.
 func TestReportsOfTwoAttempts(t *testing.T) {
 	for said, want := range map[ledger.Status][]string{ledger.Done: {"late", "applied"}, ledger.Failed: {"applied", "applied"}, ledger.Dead: {"applied", "applied"}} {
@@ -316,6 +361,53 @@ func TestReportOfASpilledLane(t *testing.T) {
 		synctest.Wait()
 		same(t, "status", r.status(seq), ledger.Done)
 		same(t, "calls", len(r.sink.ids()), 41)
+	})
+}
+
+// A result is applied at once whatever keeps its action's next attempt from beginning.
+func TestReportOfWhatMayNotRun(t *testing.T) {
+	for name, block := range map[string]func(t *testing.T, r *longRig){
+		"full":                func(_ *testing.T, r *longRig) { r.add("b") },
+		"paused":              func(t *testing.T, r *longRig) { pause(t, r.s.q.dispatch.byName[destName].Shared) },
+		"subscription paused": func(_ *testing.T, r *longRig) { r.SetPauses(Pauses{Since: time.Now()}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, LongPolicy{Deadline: 30 * time.Minute, Most: 1}, nil, func(t *testing.T, r *longRig) {
+				r.add("a")
+				time.Sleep(30*time.Minute + time.Second)
+				block(t, r)
+				r.add("c") // is ready, too
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				r.s.mu.Lock()
+				same(t, "its retry", r.lane("a").state, ready)
+				r.s.mu.Unlock()
+				calls := r.sink.ids()
+				r.mem.report(1, 1, ledger.Done)
+				time.Sleep(time.Second)
+				synctest.Wait()
+				same(t, "status", []any{r.status(1), r.status(r.seq)}, []any{ledger.Done, ledger.Pending})
+				same(t, "calls", r.sink.ids(), calls)
+			})
+		})
+	}
+}
+
+// A result is applied before the lane is read again because an operator has what is before its action run again.
+func TestReportBeforeAnEarlierActionRunsAgain(t *testing.T) {
+	startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+		r.Add(r.claim, []Item{r.make("a", func(a *ledger.Action) { a.OnDead = ledger.Continue }), r.make("a", nil)})
+		synctest.Wait()
+		r.mem.report(1, 1, ledger.Dead)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "status", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Dead, ledger.Processing})
+		r.runAgain("a", 1)
+		r.mem.report(2, 1, ledger.Done)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		same(t, "status", []ledger.Status{r.status(1), r.status(2)}, []ledger.Status{ledger.Processing, ledger.Done})
+		same(t, "calls", r.sink.ids(), []string{"a#1", "a#2", "a#1"})
 	})
 }
 
@@ -508,25 +600,86 @@ func TestCloseWithLongWork(t *testing.T) {
 	})
 }
 
-// The ledger does not answer when the deadline passes: nothing is given up on a guess.
+// The ledger does not answer when the deadline passes, or the silence is too long: nothing is given up on a guess, nor before who was
+// refused meanwhile could call again.
 func TestTroubleAtTheDeadline(t *testing.T) {
-	startLongWork(t, LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, nil, func(t *testing.T, r *longRig) {
-		r.add("a")
-		synctest.Wait()
-		r.mem.mu.Lock()
-		r.mem.failLong = context.DeadlineExceeded
-		r.mem.mu.Unlock()
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		same(t, "while the ledger is gone", r.status(1), ledger.Processing)
-		r.mem.heartbeat(1)
-		r.mem.mu.Lock()
-		r.mem.failLong = nil
-		r.mem.mu.Unlock()
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		same(t, "it was alive", r.status(1), ledger.Processing)
-	})
+	for name, tt := range map[string]struct {
+		policy LongPolicy
+		call   func(*longRig) // once the ledger is back
+		status ledger.Status
+	}{
+		"heartbeat":          {LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, func(r *longRig) { r.mem.heartbeat(1) }, ledger.Processing},
+		"none":               {LongPolicy{Deadline: time.Hour, Heartbeat: time.Minute}, func(*longRig) { time.Sleep(time.Minute) }, ledger.Failed},
+		"result":             {LongPolicy{Deadline: time.Minute}, func(r *longRig) { r.mem.report(1, 1, ledger.Done) }, ledger.Done},
+		"result, heartbeats": {LongPolicy{Deadline: 100 * time.Second, Heartbeat: time.Minute}, func(r *longRig) { r.mem.report(1, 1, ledger.Done) }, ledger.Done},
+		"no result":          {LongPolicy{Deadline: time.Minute}, func(*longRig) { time.Sleep(reportGrace) }, ledger.Failed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, tt.policy, nil, func(t *testing.T, r *longRig) {
+				r.add("a")
+				synctest.Wait()
+				fail := func(err error) {
+					r.mem.mu.Lock()
+					defer r.mem.mu.Unlock()
+					r.mem.failLong = err
+				}
+				fail(context.DeadlineExceeded)
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				same(t, "while the ledger is gone", r.status(1), ledger.Processing)
+				fail(nil)
+				time.Sleep(5 * time.Second)
+				synctest.Wait()
+				same(t, "it may have been refused meanwhile", r.status(1), ledger.Processing)
+				tt.call(r)
+				time.Sleep(10 * time.Second)
+				synctest.Wait()
+				same(t, "in the end", []any{r.status(1), len(r.mem.resultsOf(1))}, []any{tt.status, map[bool]int{true: 1, false: 2}[tt.status == ledger.Processing]})
+			})
+		})
+	}
+}
+
+// A result is applied where its destination finishes nothing later any more: the file was changed while the action waits for its next attempt,
+// whether in this process or in the one before it.
+func TestReportWithoutThePolicy(t *testing.T) {
+	for name, without := range map[string]func(*testing.T, *longRig){
+		"replaced": func(t *testing.T, r *longRig) {
+			if _, err := r.Replace(destName, DestinationConfig{Sink: r.sink, Retry: r.cfg.Destinations[destName].Retry}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"restarted": func(t *testing.T, r *longRig) {
+			change := r.change
+			r.change = func(c *Config) {
+				change(c)
+				d := c.Destinations[destName]
+				d.Long = LongPolicy{}
+				c.Destinations[destName] = d
+			}
+			r.restart(t, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
+				r.add("a")
+				time.Sleep(30*time.Minute + time.Second)
+				without(t, r)
+				r.mem.report(1, 1, ledger.Done)
+				time.Sleep(reportRarely + time.Second)
+				synctest.Wait()
+				same(t, "before its next attempt", []any{r.status(1), r.mem.outcome(1, 1)}, []any{ledger.Done, "applied"})
+				r.mem.mu.Lock()
+				r.mem.reads = 0
+				r.mem.mu.Unlock()
+				time.Sleep(time.Hour)
+				same(t, "calls", r.sink.ids(), []string{"a#1"})
+				r.mem.mu.Lock()
+				same(t, "reads while nothing is open", r.mem.reads, 0)
+				r.mem.mu.Unlock()
+			})
+		})
+	}
 }
 
 // Without a policy 202 is success, and the call offers nothing else.

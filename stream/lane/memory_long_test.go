@@ -53,6 +53,7 @@ func (m *memory) endReport(ref ledger.AttemptRef, outcome string) {
 func (m *memory) Reports(ctx context.Context, claims []*ledger.Claim) (list []ledger.OpenReport, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.reads++
 	if err := errors.Join(ctx.Err(), m.failLong); err != nil {
 		return nil, err
 	}

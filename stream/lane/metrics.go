@@ -29,7 +29,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 	m := &metrics{
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forebay_lane_attempts_total",
-			Help: "Attempts by destination and class of failure; class ok is success.",
+			Help: "Attempts by destination and class of failure; class ok is success. One that was answered 202 is counted once its result is there, or was waited for too long.",
 		}, []string{"destination", "class"}),
 		long: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "forebay_lane_long_total",
@@ -211,13 +211,13 @@ func (m *metrics) of(destination string) destinationMetrics {
 	return d
 }
 
-func (d *destinationMetrics) observe(class sink.Class, latency time.Duration) {
+// count counts an attempt that ended with class.
+func (d *destinationMetrics) count(class sink.Class) {
 	counter, ok := d.attempts[class]
 	if !ok { // a sink made a class up
 		counter = d.attempts[sink.ClassBug]
 	}
 	counter.Inc()
-	d.seconds.Observe(latency.Seconds())
 }
 
 // acted counts how long after its event was accepted an action was done, or taken to be finished later. What a replay runs again was accepted

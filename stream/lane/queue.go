@@ -156,13 +156,13 @@ func (q *queues) schedule(la *lane) {
 	e := la.head
 	switch {
 	case la.partition.ending():
+	case e != nil && q.applyReport(e): // even before the lane is read again: what runs again before it may take long
 	case la.rereadFrom > 0:
 		q.reread(la)
 	case e == nil && !la.overflow():
 		delete(la.partition.lanes, la.entity)
 	case e == nil:
 		la.partition.needsRefill[la] = struct{}{}
-	case q.applyReport(e):
 	case e.Status == ledger.Processing:
 		q.awaitReport(la)
 	case e.Status == ledger.Dead || e.Status == ledger.Unknown:

@@ -50,6 +50,7 @@ type reportReader struct {
 	s      *scheduler
 	ledger Ledger
 	log    *slog.Logger
+	away   time.Time // when the ledger last could not be read; zero: never
 }
 
 // readInitial reads the reports on a claim's actions before any of them runs.
@@ -62,18 +63,15 @@ func (r *reportReader) readInitial(ctx context.Context, p *partition) error {
 	return err
 }
 
-// run reads until ctx ends. If no destination finishes anything later, it only waits.
+// run reads until ctx ends.
 func (r *reportReader) run(ctx context.Context) {
-	tick := time.NewTicker(reportEvery)
+	every := reportEvery
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
-		if !r.expecting() {
-			select {
-			case <-r.s.q.long.changed:
-			case <-ctx.Done():
-				return
-			}
-			tick.Reset(reportEvery)
+		if now := r.every(); now != every {
+			every = now
+			tick.Reset(every)
 		}
 		select {
 		case <-tick.C:
@@ -82,19 +80,27 @@ func (r *reportReader) run(ctx context.Context) {
 			return
 		}
 		if err := r.round(ctx); err != nil && ctx.Err() == nil {
+			r.away = time.Now()
 			r.log.Warn("what destinations reported could not be read; retrying", "error", err)
 			sleep(ctx, reportEvery)
 		}
 	}
 }
 
-// expecting reports whether there may be any reports.
-func (r *reportReader) expecting() bool {
-	s := r.s
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// every returns how often to read.
+func (r *reportReader) every() time.Duration {
+	r.s.mu.Lock()
+	defer r.s.mu.Unlock()
+	if r.s.q.expecting() {
+		return reportEvery
+	}
+	return reportRarely
+}
+
+// expecting reports whether destinations finish something later.
+func (q *queues) expecting() bool {
 	long := func(d *sinkQueue) bool { return d.Long.Deadline > 0 }
-	return s.q.long.count > 0 || slices.ContainsFunc(s.q.dispatch.order, long)
+	return q.long.count > 0 || slices.ContainsFunc(q.dispatch.order, long)
 }
 
 // round applies the reports that have come and ends the wait for those that are overdue. It takes the overdue heads before it
@@ -140,13 +146,15 @@ func (r *reportReader) read(ctx context.Context) error {
 	return nil
 }
 
-// claims returns the claims whose lanes run, without those that are being given up.
+// claims returns the claims whose lanes run, without those that are being given up, and where nothing is expected without those of which
+// nothing is open: a process at rest reads nothing.
 func (r *reportReader) claims() []*ledger.Claim {
 	r.s.mu.Lock()
 	defer r.s.mu.Unlock()
 	claims := make([]*ledger.Claim, 0, len(r.s.q.partitions))
+	expecting := r.s.q.expecting()
 	for c, p := range r.s.q.partitions {
-		if !p.closing {
+		if !p.closing && (expecting || len(p.lanes)+len(p.parked) > 0) {
 			claims = append(claims, c)
 		}
 	}
@@ -184,7 +192,7 @@ func (r *reportReader) takeReports(claims []*ledger.Claim, list []ledger.OpenRep
 }
 
 // resume lets a lane go on after a report on its head, if the head is processing, waits for its next attempt (in memory or
-// spilled), or is parked with an unknown outcome. In any other state the report is found before the next attempt.
+// spilled) or its turn, or is parked with an unknown outcome. In any other state the report is found before the next attempt.
 func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq int64) {
 	s, la := r.s, p.lanes[entity]
 	switch {
@@ -201,6 +209,11 @@ func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq in
 		s.q.timers.remove(la.head)
 		la.state = idle
 		s.q.schedule(la)
+	case la.state == ready && la.head.LaneSeq == laneSeq:
+		if _, counts := p.reports.current(la.head); counts { // its destination may take nothing for long
+			s.q.dispatch.remove(s.q.dispatch.find(la.head.Destination), func(o *lane) bool { return o == la })
+			s.q.schedule(la)
+		}
 	case la.state == spilled && la.tail == laneSeq-1:
 		s.q.spilled.reload(la, true)
 	}
@@ -229,7 +242,8 @@ func (r *reportReader) expire(ctx context.Context, overdue []*entry) (others []*
 	return others, nil
 }
 
-// giveUp ends the wait for heads that are still overdue once their heartbeats are known.
+// giveUp ends the wait for heads that are still overdue once their heartbeats are known. While the ledger was away, their destinations were
+// refused too: they have as long after it as after a claim.
 func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
 	s := r.s
 	s.mu.Lock()
@@ -241,6 +255,9 @@ func (r *reportReader) giveUp(list []*entry, quiet map[int64]time.Duration) {
 		}
 		if left, ok := quiet[e.LaneSeq]; ok && e.long.silence > 0 {
 			e.long.silent = now.Add(left)
+		}
+		if !r.away.IsZero() {
+			e.long.notBefore(r.away)
 		}
 		if e.long.due().After(now) {
 			s.q.setReportTimer(e)

@@ -224,12 +224,40 @@ func (w *workers) call(ctx context.Context, s sink.Sink, a sink.Action) (out sin
 func (w *workers) endAttempt(e *entry, d *sinkQueue, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	res := w.judge.attemptResult(e, d, kind, began, out, class, err)
 	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
+		if res.Status == ledger.Dead && e.to.Long.Deadline > 0 && e.mayLook() {
+			w.readReports(e)
+		}
 		w.s.mu.Lock()
 		e.lane.partition.reports.overrule(e, &res)
 		w.s.mu.Unlock()
 	}
 	w.judge.logAttempt(e, &res, err)
 	return res
+}
+
+// readReports reads what is reported of a head once more before it dies: a result that has just been answered 202 is to count. What comes
+// within the moment between this and the commit is late. It asks for as long as the ledger is away, until the claim is given up.
+func (w *workers) readReports(e *entry) {
+	p := e.lane.partition
+	for wait := 50 * time.Millisecond; p.ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {
+		ctx, cancel := context.WithTimeout(p.ctx, loadTimeout)
+		list, err := w.cfg.Ledger.Reports(ctx, []*ledger.Claim{p.claim})
+		cancel()
+		if err == nil {
+			w.s.mu.Lock()
+			defer w.s.mu.Unlock()
+			delete(p.reports, e.LaneSeq)
+			for _, rep := range list {
+				if rep.LaneSeq == e.LaneSeq && !rep.Past {
+					p.reports.add(rep)
+				}
+			}
+			return
+		}
+		w.log.Warn("what destinations reported of an action could not be read; asking again", "event_id", e.EventID, "source", e.Source,
+			"entity", string(e.Entity), "action_id", string(e.ID), "error", err, "wait", wait)
+		sleep(p.ctx, wait)
+	}
 }
 
 // finish hands the result of a head to the recorder. feedback is nil if the attempt says nothing about the destination.

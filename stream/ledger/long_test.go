@@ -188,8 +188,10 @@ func TestLateReports(t *testing.T) {
 	id := schemas.NewActionID("acme.triage", 0, "/acme/github", "costs-1", "run")
 	f.record(Result{Claim: c, LaneSeq: 3, ID: id, Status: Processing, Attempt: 1, Left: time.Hour})
 	f.record(Result{Claim: c, LaneSeq: 3, ID: id, Status: Dead, Attempt: 1, Class: "timeout"})
-	if got := f.resultReported(Report{AttemptRef: ref(c, 3, 1), Status: Done, Cost: 7}); got != "late" {
-		t.Errorf("dead, with a cost: %s", got)
+	for range 2 {
+		if got := f.resultReported(Report{AttemptRef: ref(c, 3, 1), Status: Done, Cost: 7}); got != "late" {
+			t.Errorf("dead, with a cost: %s", got)
+		}
 	}
 	list = f.reports(c)
 	if len(list) != 1 || !list[0].Past || list[0].Cost != 7 || list[0].ID != id || list[0].Name != "run" || list[0].Destination != "acme/coder" ||

@@ -236,6 +236,7 @@ func TestMakingTokens(t *testing.T) {
 	}
 	for what, change := range map[string]func(*Request){
 		"loopback is in the": func(r *Request) { r.Name = "loopback" },
+		"forebay is in the":  func(r *Request) { r.Name = "forebay" }, // it voids approvals
 		"nobody is in the":   func(r *Request) { r.Name = Nobody },
 		"name of a token":    func(r *Request) { r.Name = "Ann" },
 		"viewer, responder":  func(r *Request) { r.Role = "root" },

@@ -33,7 +33,7 @@ var (
 const Nobody = "nobody"
 
 // nobodys are the actors in the audit that are no tokens.
-var nobodys = []string{"loopback", "ledger", Nobody}
+var nobodys = []string{"loopback", "ledger", "forebay", Nobody}
 
 // Make makes the token that is asked for, and what is to be kept of it. Errors are of kind Invalid.
 func Make(r Request, now time.Time) (kept ledger.Token, token string, err error) {

@@ -11,7 +11,7 @@ import (
 type BudgetItem struct {
 	Budget   string    `json:"budget"`    // where the file has it, such as teams.acme.budget
 	Team     string    `json:"team"`      // empty: of a shared destination
-	Teams    []string  `json:"teams"`     // that may use that one; "*": all
+	Teams    []string  `json:"teams"`     // that may use that one; of an entity, those whose actions it holds up; "*": all
 	Of       string    `json:"of"`        // runs or cost
 	Each     bool      `json:"each"`      // each entity has one of its own; the row without an entity says what each has
 	Source   string    `json:"source"`    // of the entity
@@ -23,7 +23,7 @@ type BudgetItem struct {
 	UsedUp   bool      `json:"used_up"`   // nothing is left
 	RenewsAt time.Time `json:"renews_at"` // when the next window begins
 	OnLimit  string    `json:"on_limit"`  // what becomes of an action for which nothing is left: hold, park or drop
-	Held     *int64    `json:"held"`      // actions that wait for it, without what stands behind them; null: not counted
+	Held     *int64    `json:"held"`      // actions that wait for it, of the teams that who asks may ask about, without what stands behind them; null: not counted
 	Command  string    `json:"command"`   // lists what it holds, has parked or has dropped
 }
 

@@ -17,12 +17,18 @@ const (
 type ScopeItem struct {
 	Scope  string     `json:"scope"`
 	Name   string     `json:"name"`   // of the team or the agent
+	Teams  []string   `json:"teams"`  // whose work it stops; "*": all
 	Paused *PauseItem `json:"paused"` // null: it is not paused any more, or was not in a dry run
 }
 
 func (s *server) pauses(ctx context.Context, _ *http.Request) (any, error) {
 	items, err := s.Steering.Pauses(ctx)
-	return listed(of(items, func(i ScopeItem) bool { return i.Scope != PauseTeam || who(ctx).Of(i.Name) }), err)
+	w := who(ctx)
+	items = of(items, func(i ScopeItem) bool { return w.OfAny(i.Teams) })
+	for n := range items {
+		items[n].Teams = w.Only(items[n].Teams)
+	}
+	return listed(items, err)
 }
 
 func (s *server) pauseScope(ctx context.Context, r *http.Request) (any, error) {

@@ -302,7 +302,8 @@ func (w steered) ResumeScope(ctx context.Context, scope, name string, r PauseReq
 }
 
 func (w steered) Pauses(context.Context) ([]ScopeItem, error) {
-	return listOf("", func(t string) ScopeItem { return ScopeItem{Scope: PauseTeam, Name: t} }), nil
+	return append(listOf("", func(t string) ScopeItem { return ScopeItem{Scope: PauseTeam, Name: t, Teams: []string{t}} }),
+		listOf("", func(t string) ScopeItem { return ScopeItem{Scope: PauseAgent, Name: t + "-bot", Teams: []string{t}} })...), nil
 }
 
 func (w steered) Lag(_ context.Context, team, _ string) ([]LagItem, error) {

@@ -67,14 +67,19 @@ func (l look) byOwner() map[[3]string]float64 {
 		sums[[3]string{string(c.Kind), c.Team, c.Team + "." + c.Subscription}] += float64(c.Count)
 	}
 	for _, row := range l.rows {
-		of := row.ID
+		of, teams := row.ID, []string{row.Team}
 		switch row.Kind {
 		case api.KindApproval: // the id is that of a question
 			of = row.Team + "." + row.Subscription
 		case api.KindBudget: // the id may be that of an entity
 			of, _, _ = strings.Cut(of, " ")
+			if row.Team == "" && row.Entity != "" && len(row.Teams) > 0 { // of a shared destination: whose actions it holds up are told
+				teams = row.Teams
+			}
 		}
-		sums[[3]string{row.Kind, row.Team, of}]++
+		for _, team := range teams {
+			sums[[3]string{row.Kind, team, of}]++
+		}
 	}
 	for of, backlog := range l.backlogs {
 		if n := len(backlog.Items); n > 0 {

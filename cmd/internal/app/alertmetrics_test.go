@@ -98,12 +98,17 @@ func TestWaitingByOwner(t *testing.T) {
 		backlogs: map[nameInTeam]producer.Backlog{{"acme", "orders"}: {}},
 	}
 	for _, entity := range []string{"o-1", "o-2"} { // each has an id of its own, which is no label
-		l.rows = append(l.rows, budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.runs /acme/orders " + entity, Used: 5, Limit: 5}, nil, time.Now()))
+		l.rows = append(l.rows, budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.runs /acme/orders " + entity, Used: 5, Limit: 5}, &config.Config{}, nil, time.Now()))
 		if got, want := l.rows[len(l.rows)-1].ID, "teams.acme.budget.runs /acme/orders "+entity; got != want {
 			t.Errorf("the id is %q, want %q", got, want)
 		}
 	}
-	want := map[[3]string]float64{{"dead_letter", "acme", "acme.fulfil"}: 7, {"stopped_partition", "acme", "acme.fulfil"}: 2,
+	for _, entity := range []string{"o-1", "o-2"} { // of a shared destination
+		l.rows = append(l.rows, api.AttentionItem{Kind: api.KindBudget, ID: "destinations.pool.budget.runs /acme/orders " + entity, Source: "/acme/orders", Entity: entity, Teams: []string{"beta", "pay"}})
+	}
+	l.rows = append(l.rows, api.AttentionItem{Kind: api.KindBudget, ID: "destinations.one.budget.runs", Teams: []string{"beta", "*"}})
+	want := map[[3]string]float64{{"budget", "beta", "destinations.pool.budget.runs"}: 2, {"budget", "pay", "destinations.pool.budget.runs"}: 2, {"budget", "", "destinations.one.budget.runs"}: 1,
+		{"dead_letter", "acme", "acme.fulfil"}: 7, {"stopped_partition", "acme", "acme.fulfil"}: 2,
 		{"unmatched_keys", "acme", "acme/orders"}: 1, {"paused_destination", "", "pagers"}: 1, {"approval", "acme", "acme.fulfil"}: 2, {"budget", "acme", "teams.acme.budget.runs"}: 2}
 	if diff := cmp.Diff(want, l.byOwner()); diff != "" {
 		t.Error(diff)

@@ -69,8 +69,11 @@ func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve boo
 	}
 	b := inbox.New(l)
 	w := ledger.ApprovalAnswer{Approve: approve, By: cmp.Or(r.By, "unknown"), Reason: cmp.Or(r.Reason, "dry run"), DryRun: r.DryRun}
-	if approve && found.FourEyes {
-		if w.Barred, err = b.RanAgain(ctx, found.ActionID); err != nil && schemas.KindOf(err) != schemas.NotFound {
+	if approve && found.FourEyes && found.State == ledger.ApprovalWaiting {
+		switch w.Barred, err = b.RanAgain(ctx, found.ActionID); {
+		case schemas.KindOf(err) == schemas.NotFound: // of an event that runs again: nobody could tell whether that was asked for by who approves
+			return nil, schemas.Errorf(schemas.Conflict, "answer an approval", "that its action waits is not recorded yet: answer again in a few seconds")
+		case err != nil:
 			return nil, err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // asked waits until an approval waits for an event, and returns it.
@@ -71,7 +72,8 @@ func TestApprovalOfWhatIsSupersededIsVoid(t *testing.T) {
 func TestApprovalsFromOutside(t *testing.T) {
 	t.Parallel()
 	to := newAgent(t)
-	r := deploy(t, to.URL, newLedger(t), true)
+	place := newLedger(t)
+	r := deploy(t, to.URL, place, true)
 	r.text = strings.Replace(r.text, "teams:\n", `policy:
   - {name: never, if: "body.order == 'never'", then: deny, reason: "not for agents"}
   - {name: ask, if: "body.order.startsWith('ask') && action.to == 'agent'", then: approve, reason: "changes production"}
@@ -130,6 +132,20 @@ teams:
 	p.item("fulfil", "orders", "ask-no-1", "applied", "denied")
 
 	moved := p.asked("ask-moved-1")
+	unrecorded := "1000" // of an action without a row: who had it run again cannot be told
+	if _, err := pgtest.Connect(t, place.url, place.schema).Exec(t.Context(), `INSERT INTO approvals OVERRIDING SYSTEM VALUE
+		SELECT (jsonb_populate_record(p, jsonb_build_object('id', $2::text, 'four_eyes', true, 'action_id', gen_random_uuid()))).* FROM approvals p WHERE id = $1`,
+		moved.ID, unrecorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := answer(unrecorded, api.VerbApprove, "mine"); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("approved before its wait is recorded: %v", err)
+	}
+	for _, again := range []error{nil, schemas.Errorf(schemas.Conflict, "", "")} {
+		if err := answer(unrecorded, api.VerbDeny, "no"); schemas.KindOf(err) != schemas.KindOf(again) {
+			t.Errorf("denied: %v", err)
+		}
+	}
 	p.accepted("orders", "orders-secret", order("ask-moved", 2))
 	p.item("fulfil", "orders", "ask-moved-2", "applied", "received")
 	if err := answer(moved.ID, api.VerbApprove, "too late"); err != nil {

@@ -373,7 +373,7 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 	}
 	limits := budgetLimits(t.a.file(), l.at)
 	for _, u := range used {
-		l.rows = append(l.rows, budgetRow(u, limits, l.at))
+		l.rows = append(l.rows, budgetRow(u, t.a.file(), limits, l.at))
 	}
 }
 

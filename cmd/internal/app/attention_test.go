@@ -34,7 +34,11 @@ teams:
   acme:
     destinations:
       bot: {type: http, url: "https://bot.example", agent: coder, budget: {runs: {limit: 5, per: 1d}, on_limit: drop}}
-  beta: {}
+    sources:
+      orders: {preset: generic, secrets: [x], verify: {signature_header: X-S}, event: {id: /id, type: /t, entity: [/e], version: {from: /rev, kind: sequence}}, share: [beta]}
+  beta:
+    subscriptions:
+      pays: {sources: [acme/orders], begin: all, actions: [{name: run, to: pool}]}
   gamma: {}
 `)})
 	if err != nil {
@@ -45,7 +49,7 @@ teams:
 		return scopeRow(scope, name, key, &ledger.Pause{}, file)
 	}
 	budget := func(name string) api.AttentionItem {
-		return budgetRow(ledger.CounterUsed{Name: policy.BudgetCounters + name, Used: 5, Limit: 5}, budgetLimits(file, time.Now()), time.Now())
+		return budgetRow(ledger.CounterUsed{Name: policy.BudgetCounters + name, Used: 5, Limit: 5}, file, budgetLimits(file, time.Now()), time.Now())
 	}
 	parks, drops := "forebay dlq list --class budget", "forebay inbox list --status dropped"
 	for _, c := range []struct {
@@ -59,7 +63,8 @@ teams:
 		{"an agent", pause(ledger.AgentDestinations("coder")), []string{"acme", "beta"}, "forebay resume --agent coder --reason TEXT"},
 		{"an agent that is gone", pause(ledger.AgentDestinations("gone")), nil, "forebay resume --agent gone --reason TEXT"},
 		{"a shared destination's budget", budget("destinations.pool.budget.cost"), []string{"acme", "beta"}, parks},
-		{"an entity's of it", budget("destinations.pool.budget.cost /beta/orders o-1"), []string{"beta"}, parks},
+		{"an entity's of it", budget("destinations.pool.budget.cost /acme/orders o-1"), []string{"beta"}, parks}, // whose action is held up, not whose event it is
+		{"one of which none is held up", budget("destinations.pool.budget.cost /acme/others o-1"), nil, parks},
 		{"a team destination's", budget("teams.acme.destinations.bot.budget.runs"), []string{"acme"}, drops + " --team acme"},
 		{"one that is gone", budget("teams.acme.budget.runs"), []string{"acme"}, "forebay inbox list --status waiting_budget --team acme"},
 	} {

@@ -116,7 +116,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", FailingSince: &time.Time{}}, 66, 0))
 	for _, limit := range []string{config.BudgetHold, config.BudgetPark, config.BudgetDrop} {
 		limits := []api.BudgetItem{{Budget: "teams.acme.budget", Of: "cost", Team: "acme", Command: overBudget[limit] + " --team acme"}}
-		add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, limits, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
+		add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, &config.Config{}, limits, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
 	}
 	asked := ledger.Approval{ID: 7, Team: "acme", Subscription: "fulfil", Action: "run", Destination: "acme/agent", Source: "/acme/orders", EventID: "4711", Entity: "o-1", Why: "rule ask of policy: changes production",
 		Roles: []string{"approver"}, AskedAt: time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC), ExpiresAt: time.Date(2026, 11, 30, 5, 0, 0, 0, time.UTC)}

@@ -162,8 +162,8 @@ var overBudget = map[string]string{
 }
 
 // budgetRow returns a budget of which most is used as the list has it. The counter's name is "budget PATH.runs", and SOURCE ENTITY of an entity's;
-// limits are those of the file, which may have it no more.
-func budgetRow(u ledger.CounterUsed, limits []api.BudgetItem, now time.Time) api.AttentionItem {
+// limits are those of file, which may have it no more.
+func budgetRow(u ledger.CounterUsed, file *config.Config, limits []api.BudgetItem, now time.Time) api.AttentionItem {
 	path, entity, ofEntity := strings.Cut(strings.TrimPrefix(u.Name, policy.BudgetCounters), " ")
 	i := api.AttentionItem{Kind: api.KindBudget, ID: path, Command: overBudget[config.BudgetHold]}
 	if n := slices.IndexFunc(limits, func(l api.BudgetItem) bool { return l.Budget+"."+l.Of == path }); n >= 0 {
@@ -175,8 +175,8 @@ func budgetRow(u ledger.CounterUsed, limits []api.BudgetItem, now time.Time) api
 	if ofEntity {
 		i.ID += " " + entity
 		i.Source, i.Entity, _ = strings.Cut(entity, " ")
-		if i.Team == "" { // of a shared destination: what a team's events use is that team's to know
-			i.Team, i.Teams = teamOfSource(i.Source), nil
+		if i.Team == "" {
+			i.Teams = usersOf(file, path, i.Source)
 		}
 	}
 	used, limit := strconv.FormatInt(u.Used, 10), strconv.FormatInt(u.Limit, 10)

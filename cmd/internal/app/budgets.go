@@ -116,8 +116,8 @@ func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetI
 		for _, u := range of {
 			one := *item
 			one.Source, one.Entity, _ = strings.Cut(strings.TrimPrefix(u.Name, counterOf(item)+" "), " ")
-			if one.Team == "" { // of a shared destination: what a team's events use is that team's to know
-				one.Team = teamOfSource(one.Source)
+			if one.Team == "" {
+				one.Teams = usersOf(a.file(), item.Budget, one.Source)
 			}
 			use(&one, u, now)
 			all = append(all, one)
@@ -160,10 +160,11 @@ func budgetItem(file *config.Config, b config.NamedBudget, of string, limit floa
 	return i
 }
 
-// teamOfSource returns the team in a source's name as events have it: "/<team>/<source>".
-func teamOfSource(source string) string {
-	team, _, _ := strings.Cut(strings.TrimPrefix(source, "/"), "/")
-	return team
+// usersOf returns whose actions the budget of an entity holds up that a shared destination has for each, and who is to know of it: not the team of
+// the source, which may be another. budget is a path as in "destinations.<name>.budget".
+func usersOf(file *config.Config, budget, source string) []string {
+	name, _, _ := strings.Cut(strings.TrimPrefix(budget, "destinations."), ".")
+	return file.UsersOf(name, source)
 }
 
 // use says in a row what its counter has.
@@ -183,7 +184,8 @@ func costOf(n int64) float64 {
 // counterOf is the name of the counter of a row that is no entity's.
 func counterOf(i *api.BudgetItem) string { return policy.BudgetCounters + i.Budget + "." + i.Of }
 
-// countHeld sets how many actions each holds; of a budget that each entity has, the row without an entity says how many all of them hold.
+// countHeld sets how many actions each holds, of those teams that who asks may ask about; of a budget that each entity has, the row without an
+// entity says how many all of them hold.
 func countHeld(ctx context.Context, l *ledger.Ledger, items []api.BudgetItem) error {
 	held, err := inbox.New(l).HeldByBudgets(ctx)
 	if err != nil || held == nil {
@@ -193,7 +195,7 @@ func countHeld(ctx context.Context, l *ledger.Ledger, items []api.BudgetItem) er
 		i := &items[n]
 		i.Held = new(int64(0))
 		for _, h := range held {
-			if h.Budget == i.Budget+"."+i.Of && (i.Entity == "" || h.Source == i.Source && h.Entity == i.Entity) {
+			if api.Asks(ctx).Of(h.Team) && h.Budget == i.Budget+"."+i.Of && (i.Entity == "" || h.Source == i.Source && h.Entity == i.Entity) {
 				*i.Held += h.Actions
 			}
 		}

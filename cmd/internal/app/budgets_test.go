@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/rig"
 )
 
 // TestBudgetItems: each budget of the file is listed with what is used and left of it, when it renews and what it holds; of one that each entity has,
@@ -26,6 +28,14 @@ func TestBudgetItems(t *testing.T) {
 	r := deploy(t, agent.URL, newLedger(t), true)
 	r.text = strings.Replace(r.text, "fulfil: {", "fulfil: {budget: {of: entity, runs: {limit: 2, per: 366d}, cost: {limit: 2.5, per: 1d}}, ", 1)
 	r.text = strings.Replace(r.text, "  acme:\n", "  acme:\n    budget: {runs: {limit: 100, per: 366d}, on_limit: park}\n", 1)
+	r.text = strings.Replace(r.text, "kind: sequence}}\n", "kind: sequence}}\n        share: [pay]\n", 1)
+	r.text = strings.Replace(r.text, "teams:\n", `destinations:
+  pool: {type: http, url: "`+agent.URL+`", allow_networks: [127.0.0.0/8], teams: [acme, pay], budget: {of: entity, runs: {limit: 1, per: 366d}}}
+teams:
+  pay:
+    subscriptions:
+      pays: {sources: [acme/orders], begin: all, actions: [{name: run, to: pool}]}
+`, 1)
 	p := r.run(config.RoleIntake, config.RoleStream)
 	for rev := 1; rev <= 3; rev++ {
 		p.accepted("orders", "orders-secret", order("a", rev))
@@ -37,10 +47,24 @@ func TestBudgetItems(t *testing.T) {
 	p.item("fulfil", "orders", "c-1", "applied", "done")
 	p.accepted("orders", "orders-secret", order("c", 2))
 	p.item("fulfil", "orders", "c-2", "applied", "waiting_budget")
+	pool := func(team string) (found api.BudgetItem) { // what the shared destination has for the entity, as a team sees it
+		items, err := p.app.budgetItems(api.As(t.Context(), &access.Who{Role: "viewer", Teams: []string{team}}), false)
+		if i := slices.IndexFunc(items, func(i api.BudgetItem) bool { return i.Budget == "destinations.pool.budget" && i.Entity == "a" }); err == nil && i >= 0 {
+			found = items[i]
+		}
+		return found
+	}
+	if !rig.Until(time.Minute, func() bool { i := pool("pay"); return i.Held != nil && *i.Held == 1 }) {
+		t.Errorf("of pay nothing is held: %+v", pool("pay"))
+	}
+	if i := pool("acme"); i.Team != "" || !slices.Equal(i.Teams, []string{"pay"}) || !i.UsedUp || i.Held == nil || *i.Held != 0 { // the events are acme's, what stands still is pay's
+		t.Errorf("%+v", i)
+	}
 	page, err := p.api.Budgets(t.Context(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
+	page.Items = slices.DeleteFunc(page.Items, func(i api.BudgetItem) bool { return i.Budget == "destinations.pool.budget" })
 	const each = "teams.acme.subscriptions.fulfil.budget"
 	got := map[string]api.BudgetItem{}
 	for _, i := range page.Items {
@@ -80,7 +104,9 @@ func TestBudgetItems(t *testing.T) {
 		t.Errorf("the one of which less is left than the last run has cost: %+v holds %d", c, *c.Held)
 	}
 	page, err = p.api.Budgets(t.Context(), true)
-	setAside := func(i api.BudgetItem) bool { return i.Entity == "c" && i.Of == "runs" } // its last run, perhaps
+	setAside := func(i api.BudgetItem) bool { // the last run of c, perhaps
+		return i.Entity == "c" && i.Of == "runs" || i.Budget == "destinations.pool.budget"
+	}
 	page.Items = slices.DeleteFunc(page.Items, setAside)
 	if err != nil || len(page.Items) != 1 || page.Items[0].Entity != "a" {
 		t.Errorf("used up: %+v %v", page, err)

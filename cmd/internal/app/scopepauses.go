@@ -64,7 +64,7 @@ func (s *steeringAPI) Pauses(ctx context.Context) (items []api.ScopeItem, err er
 	}
 	for key, p := range standing {
 		if scope, name, ok := scopeOf(key); ok {
-			items = append(items, api.ScopeItem{Scope: scope, Name: name, Paused: pauseItem(p)})
+			items = append(items, api.ScopeItem{Scope: scope, Name: name, Teams: teamsOfScope(s.a.file(), scope, name), Paused: pauseItem(p)})
 		}
 	}
 	order := []string{api.PauseAll, api.PauseTeam, api.PauseAgent}
@@ -162,7 +162,7 @@ func (s *steeringAPI) changeScope(ctx context.Context, scope, name string, dryRu
 			return nil, err
 		}
 	}
-	item := &api.ScopeItem{Scope: scope, Name: name}
+	item := &api.ScopeItem{Scope: scope, Name: name, Teams: teamsOfScope(s.a.file(), scope, name)}
 	if p, ok := standing[pauseKey(scope, name)]; ok {
 		item.Paused = pauseItem(p)
 	}
@@ -197,22 +197,25 @@ func scopeRow(scope, name, key string, p *ledger.Pause, file *config.Config) api
 	what := map[string]string{api.PauseAll: "all subscriptions", api.PauseTeam: "all subscriptions of team " + name, api.PauseAgent: "what goes to agent " + name}[scope]
 	item := api.AttentionItem{Kind: api.KindPausedScope, ID: strings.TrimSpace(scope + " " + name), Since: timeOrNull(p.At), Command: resumeCommand(key),
 		Detail: fmt.Sprintf("%s: nothing is attempted of %s: %s", p.By, what, p.Reason)}
-	switch scope {
-	case api.PauseTeam:
+	if scope == api.PauseTeam {
 		item.Team = name
-	case api.PauseAgent:
-		item.Teams = teamsOfAgent(file, name)
-	default:
-		item.Teams = []string{"*"}
+	} else {
+		item.Teams = teamsOfScope(file, scope, name)
 	}
 	return item
 }
 
-// teamsOfAgent returns the teams that may use a destination of an agent; "*": all.
-func teamsOfAgent(file *config.Config, agent string) (teams []string) {
+// teamsOfScope returns the teams whose work a pause stops, of an agent those that may use a destination of it; "*": all.
+func teamsOfScope(file *config.Config, scope, name string) (teams []string) {
+	switch scope {
+	case api.PauseAll:
+		return []string{"*"}
+	case api.PauseTeam:
+		return []string{name}
+	}
 	for _, d := range file.AllDestinations() {
 		switch {
-		case cmp.Or(d.Agent, d.Name) != agent:
+		case cmp.Or(d.Agent, d.Name) != name:
 		case d.Team != "":
 			teams = append(teams, d.Team)
 		default:

@@ -110,6 +110,17 @@ func (c *Config) usesOf(d NamedDestination) []use {
 	return c.uses()[d]
 }
 
+// UsersOf returns the teams with a subscription that reads a source, by its URI, and has an action that goes to a shared destination, sorted.
+func (c *Config) UsersOf(destination, uri string) (list []string) {
+	for _, u := range c.usesOf(NamedDestination{Destination: c.Destinations[destination], Team: "", Name: destination}) {
+		reads := func(s NamedSource) bool { return s.URI() == uri }
+		if !slices.Contains(list, u.team) && slices.ContainsFunc(c.sourcesOf(u.team, u.sub), reads) {
+			list = append(list, u.team)
+		}
+	}
+	return list
+}
+
 // allUses returns the actions of all teams by where they go.
 func (c *Config) allUses() map[NamedDestination][]use {
 	all := map[NamedDestination][]use{}

@@ -82,8 +82,8 @@ func (rs *Reports) Report(ctx context.Context, r ledger.Report) (State, error) {
 	return state, nil
 }
 
-// report stores a report unless its attempt has one, and returns what became of it. Whether a first report is late is found out on a
-// best effort here; the owner does so again.
+// report stores a report unless its attempt has one, and returns what became of it. Whether one that is not ended is late is found out on a
+// best effort here, each time it comes; the owner does so again.
 func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 	digest := digestOf(&r)
 	var ( // of the report that is stored now
@@ -102,15 +102,18 @@ func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 		return Differs, nil
 	case outcome == "late":
 		return Late, nil
-	case !first:
+	case outcome != "":
 		return Repeated, nil
 	}
 	state, err := rs.ActionState(ctx, r.AttemptRef)
-	late := err == nil && r.Late(state.Status, state.Attempts, state.AttemptEpoch)
-	if late && (r.Cost > 0 || rs.markLate(ctx, r.AttemptRef)) { // what it has cost counts all the same: the owner ends it
+	late := err == nil && state.Outcome != "applied" && r.Late(state.Status, state.Attempts, state.AttemptEpoch)
+	switch {
+	case late && (r.Cost > 0 || rs.markLate(ctx, r.AttemptRef)): // what it has cost counts all the same: the owner ends it
 		return Late, nil
+	case first:
+		return Recorded, nil
 	}
-	return Recorded, nil
+	return Repeated, nil
 }
 
 // markLate marks a report as late. It returns false if the owner has ended the report meanwhile, or the database fails.
