@@ -157,7 +157,7 @@ func (r *rekeying) plan(ctx context.Context) ([]planStep, error) {
 	}
 	c := r.cmd
 	return []planStep{
-		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy"},
+		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy. What waits in a spool (forebay_spool_records) goes to the topic that the file names by then"},
 		drain, stop,
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) that are not read yet to %s (%d), in order per entity: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
 		r.handsOver(),
