@@ -76,6 +76,12 @@ func TestPlanNotesWhatRanAgainBefore(t *testing.T) {
 	plan := reprocess(9, "", 10, 40)
 	otherTopic := reprocess(7, "errors", 10, 40, 25, 40)
 	otherTopic.Bounds[0].Fence, otherTopic.Bounds[1].Fence = 1, 2
+	recreated := reprocess(7, "errors", 10, 40, 25, 40)
+	for i := range recreated.Bounds {
+		recreated.Bounds[i].TopicID = "of the topic before"
+	}
+	all := reprocess(7, "errors", 10, 40, 25, 40)
+	all.Filter = ledger.ReplayFilter{}
 	fill := reprocess(7, "errors", 10, 40, 25, 40)
 	fill.Mode = ledger.ReplayFill
 	for name, tt := range map[string]struct {
@@ -89,6 +95,8 @@ func TestPlanNotesWhatRanAgainBefore(t *testing.T) {
 		"another range":   {reprocess(7, "errors", 40, 90, 60, 60), "", ""},
 		"nothing of it":   {reprocess(7, "errors", 10, 40, 10, 10), "", ""},
 		"another topic":   {otherTopic, "", ""},
+		"created again":   {recreated, "", ""},
+		"of all entities": {all, again + "events.acme.github/0 10..25, events.acme.github/1 10..40", "--from-offset events.acme.github/0=25" + to + "0=40"},
 		"another mode":    {fill, "", ""},
 		"never started":   {reprocess(7, "", 10, 40), "", ""},
 		"the plan itself": {plan, "", ""},
@@ -102,6 +110,22 @@ func TestPlanNotesWhatRanAgainBefore(t *testing.T) {
 	done := reprocess(7, "", 0, 50, 50, 50)
 	if got := ranBefore(plan, done); !strings.HasPrefix(got, "replay 7 (done) ran") || !strings.HasSuffix(got, "; that is all of it") {
 		t.Error(got)
+	}
+	// A trial with less of the range leaves the rest to this plan: nothing is to be left out for it.
+	for name, less := range map[string]func(*inbox.Replay){
+		"--entity shop": func(p *inbox.Replay) { p.Filter = ledger.ReplayFilter{Entity: "shop"} },
+		"1 events by name": func(p *inbox.Replay) {
+			p.Filter = ledger.ReplayFilter{Events: []ledger.ReplayEvent{{Source: "/acme/github", ID: "1"}}}
+		},
+		"--type 'com.github.issues.*')": func(p *inbox.Replay) { p.Filter = ledger.ReplayFilter{Types: plan.Filter.Types} },
+	} {
+		wide, trial := reprocess(9, "", 10, 40), reprocess(7, "", 10, 40, 40, 40)
+		wide.Filter = ledger.ReplayFilter{}
+		less(trial)
+		if got := ranBefore(wide, trial); !strings.HasPrefix(got, "replay 7 (done) ran some events of this range again before (") || !strings.Contains(got, name) ||
+			strings.Contains(got, "that is all of it") || strings.Contains(got, "forebay replay plan") {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 	notes := notesOf(plan, []inbox.Replay{*done, *reprocess(6, "errors", 10, 40, 25, 25), *reprocess(5, "errors", 10, 40, 25, 25), *reprocess(4, "errors", 10, 40, 25, 25)}, gate.OrderVersion)
 	if len(notes) != 4 || !strings.Contains(notes[0], "--mode shadow over the same range counts them") || !strings.HasPrefix(notes[3], "replay 5 ") {
