@@ -11,6 +11,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
+// logStart is, in place of an offset, the log's start, wherever that is by then: what a replay was to read next, retention has deleted.
+const logStart = -1
+
 // offsetsOf is a range of a topic's partition, [from, to).
 type offsetsOf struct {
 	topic     string
@@ -34,8 +37,12 @@ func whatIsLeft(p *inbox.Replay) string {
 		if part.Failure != nil && slices.Contains([]ledger.ReplayEnd{ledger.ReplayRecreated, ledger.ReplayGrown, ledger.ReplayLeft}, ledger.ReplayEnd(*part.Failure)) {
 			return ""
 		}
+		from := part.Next
+		if part.Failure != nil && ledger.ReplayEnd(*part.Failure) == ledger.ReplayRetention {
+			from = logStart
+		}
 		if part.Next < part.To {
-			left = append(left, offsetsOf{part.Topic, part.Partition, part.Next, part.To})
+			left = append(left, offsetsOf{part.Topic, part.Partition, from, part.To})
 		}
 	}
 	if len(left) == 0 {
@@ -52,7 +59,9 @@ func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
 	add("--max-errors", strconv.Itoa(p.MaxErrors))
 	for _, o := range ranges {
 		place := fmt.Sprintf("%s/%d=", o.topic, o.partition)
-		add("--from-offset", place+strconv.FormatInt(o.from, 10))
+		if o.from != logStart { // which a range without has
+			add("--from-offset", place+strconv.FormatInt(o.from, 10))
+		}
 		add("--to-offset", place+strconv.FormatInt(o.to, 10))
 	}
 	for _, id := range eventNames(inTeam(p.Subscription), p.Filter.Events) {

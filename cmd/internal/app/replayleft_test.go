@@ -53,9 +53,10 @@ func TestWhatAReplayHasLeft(t *testing.T) {
 		"one partition":  {reprocess(1, "config_changed", 10, 40, 25, 40), same + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
 		"both": {late, strings.Replace(same, "--rate", "--even-stale --rate", 1) + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40 " +
 			"--from-offset events.acme.github/1=10 --to-offset events.acme.github/1=40"},
-		"done":                        {reprocess(1, "", 10, 40, 40, 40), ""},
-		"never started":               {reprocess(1, "", 10, 40), ""},
-		"the topic was created again": {reprocess(1, "topic_recreated", 10, 40, 25, 40), ""},
+		"behind what retention deleted": {reprocess(1, "retention", 10, 40, 25, 30), same + "--to-offset events.acme.github/0=40 " + "--to-offset events.acme.github/1=40"},
+		"done":                          {reprocess(1, "", 10, 40, 40, 40), ""},
+		"never started":                 {reprocess(1, "", 10, 40), ""},
+		"the topic was created again":   {reprocess(1, "topic_recreated", 10, 40, 25, 40), ""},
 	} {
 		if d := cmp.Diff(tt.want, whatIsLeft(tt.replay)); d != "" {
 			t.Errorf("%s: %s", name, d)
