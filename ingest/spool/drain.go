@@ -3,6 +3,7 @@ package spool
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -61,6 +62,7 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		}
 		if whole && !e.damaged {
 			if _, r, failed := decode(bytes); failed == nil {
+				r.Topic, _, _ = strings.Cut(b.lane.name, "\x00") // on disk is that of then
 				records = append(records, r)
 				continue
 			}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -40,7 +41,7 @@ type queue struct {
 
 // lane is an entity: what of it waits for the log, and what is on disk or about to be.
 type lane struct {
-	name    string
+	name    string  // as laneName makes it
 	calls   []*call // in the order in which they came
 	entries []*entry
 	busy    bool // ready, being tried, or paused
@@ -405,8 +406,9 @@ func (q *queue) loadSegment(path string) error {
 		if !p.damaged {
 			came, r, err := decode(data[p.at+recordHead : p.at+p.size])
 			if e.damaged = err != nil; !e.damaged {
-				e.came, name = came.UnixNano(), laneName(r.Topic, string(r.Key))
-				q.s.largest[r.Topic] = max(q.s.largest[r.Topic], int64(len(r.Value)))
+				topic := q.topicNow(r.Topic)
+				e.came, name = came.UnixNano(), laneName(topic, string(r.Key))
+				q.s.largest[topic] = max(q.s.largest[topic], int64(len(r.Value)))
 			}
 		}
 		if e.damaged {
@@ -422,6 +424,14 @@ func (q *queue) loadSegment(path string) error {
 		q.remove(s)
 	}
 	return nil
+}
+
+// topicNow returns where a record goes that a process before this one was to give to a topic.
+func (q *queue) topicNow(topic string) string {
+	if topic == q.s.c.QuarantineTopic(q.team, q.source) {
+		return topic
+	}
+	return cmp.Or(q.s.c.Topic(q.team, q.source), topic)
 }
 
 // close closes the files, after what is being written.

@@ -59,6 +59,9 @@ type Config struct {
 	Producer Producer
 	// Spools says whether deliveries of a source go to the disk; required. What is there goes to the log in any case.
 	Spools func(team, source string) bool
+	// Topic returns where events of a source go, and an empty string for one that is gone; required. What is on disk may be from before a rekey,
+	// and nobody reads the topic of then: it goes to that of now. What is of a source that is gone goes where it was to go.
+	Topic func(team, source string) string
 	// QuarantineTopic returns where damaged records of a source go; required.
 	QuarantineTopic func(team, source string) string
 	Logger          *slog.Logger          // default none
@@ -98,8 +101,8 @@ var _ ingest.Log = (*Spool)(nil)
 // New makes a spool. It touches no file.
 func New(c Config) (*Spool, error) {
 	switch {
-	case c.Dir == "" || c.Log == nil || c.Producer == nil || c.Spools == nil || c.QuarantineTopic == nil:
-		return nil, errors.New("spool: Dir, Log, Producer, Spools and QuarantineTopic are required")
+	case c.Dir == "" || c.Log == nil || c.Producer == nil || c.Spools == nil || c.Topic == nil || c.QuarantineTopic == nil:
+		return nil, errors.New("spool: Dir, Log, Producer, Spools, Topic and QuarantineTopic are required")
 	case c.MaxSize < 0:
 		return nil, errors.New("spool: MaxSize must not be negative")
 	}

@@ -159,12 +159,13 @@ type setup struct {
 	s      *Spool
 	dir    string
 	spools bool
+	topic  string // of the source
 	most   int64
 	stop   func()
 }
 
 func newSetup(t testing.TB) *setup {
-	u := &setup{t: t, b: &broker{}, dir: t.TempDir(), spools: true}
+	u := &setup{t: t, b: &broker{}, dir: t.TempDir(), spools: true, topic: "events.acme.orders"}
 	u.open()
 	return u
 }
@@ -173,6 +174,7 @@ func newSetup(t testing.TB) *setup {
 func (u *setup) open() {
 	u.t.Helper()
 	s, err := New(Config{Dir: u.dir, MaxSize: u.most, Log: u.b, Producer: u.b, Spools: func(string, string) bool { return u.spools },
+		Topic:           func(string, string) string { return u.topic },
 		QuarantineTopic: func(team, source string) string { return "quarantine." + team + "." + source }})
 	if err == nil {
 		err = s.Open()
@@ -204,7 +206,7 @@ func (u *setup) kill() {
 
 func (u *setup) send(entity, id string) error {
 	e := &schemas.Event{ID: id, Source: "/acme/orders", Entity: schemas.EntityKey(entity), Data: []byte(id)}
-	return u.s.Append(context.Background(), time.Now().Add(9*time.Second), "events.acme.orders", e)
+	return u.s.Append(context.Background(), time.Now().Add(9*time.Second), cmp.Or(u.topic, "events.acme.orders"), e)
 }
 
 func (u *setup) spooled(entity, id string) {
@@ -375,6 +377,46 @@ func TestNextProcess(t *testing.T) {
 		}
 		u.stop()
 	})
+}
+
+// Whoever reads a source after a rekey reads its new topic alone: what is on disk goes there, before what is newer. Quarantine has no other
+// topic then, and nobody knows a better one than before for what is of a source that is gone.
+func TestTopicOfTheNextProcess(t *testing.T) {
+	t.Parallel()
+	for now, want := range map[string]string{"events.acme.orders.24": "events.acme.orders.24", "": "events.acme.orders"} {
+		t.Run("topic "+now, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newSetup(t)
+				u.spooled("a", "1")
+				u.spooled("a", "2")
+				d := &ingest.Delivery{Team: "acme", Source: "orders", Kind: ingest.KindUnusable, Body: []byte("q")}
+				if err := u.s.Quarantine(t.Context(), time.Now().Add(9*time.Second), "quarantine.acme.orders", d); !errors.Is(err, ingest.ErrSpooled) {
+					t.Fatal(err)
+				}
+				u.kill()
+				u.topic = now
+				u.b.set(true, false)
+				u.open()
+				if _, known := u.s.Largest()[want]; !known {
+					t.Errorf("the largest body by topic: %v, want one for %s", u.s.Largest(), want)
+				}
+				u.run()
+				u.spooled("a", "3")
+				u.b.set(false, true)
+				time.Sleep(5 * time.Second)
+				u.want("a", "1", "2", "3")
+				u.want("", "q")
+				kept, _ := u.b.kept()
+				for _, r := range kept {
+					if len(r.Key) > 0 && r.Topic != want || len(r.Key) == 0 && r.Topic != "quarantine.acme.orders" {
+						t.Errorf("%s went to %s", r.Value, r.Topic)
+					}
+				}
+				u.stop()
+			})
+		})
+	}
 }
 
 func TestOneProcess(t *testing.T) {

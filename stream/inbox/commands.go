@@ -125,20 +125,8 @@ func (b *Inbox) findAction(ctx context.Context, teams []string, hash [16]byte) (
 // is empty, id is no action's, or the command is none of the three or lacks what it needs; Unavailable.
 func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {
 	op := fmt.Sprintf("%s action %s", kind, ledger.Clean(string(id), 64))
-	if err := schemas.CheckRequest(op, by, reason); err != nil {
-		return 0, err
-	}
-	switch {
-	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve && kind != ledger.AskGuards:
-		return 0, schemas.Errorf(schemas.Invalid, op, "an action can only be replayed, discarded or resolved")
-	case kind == ledger.Resolve && d.Status != ledger.Done:
-		return 0, schemas.Errorf(schemas.Invalid, op, "an action can be resolved as done only, not as %q", d.Status)
-	}
-	ref, err := b.FindAction(ctx, id)
+	ref, err := b.askable(ctx, op, id, kind, d, by, reason)
 	if err != nil {
-		return 0, err
-	}
-	if err := mayAsk(op, ref.Status, kind, d); err != nil {
 		return 0, err
 	}
 	err = b.ledger.InWindowsOf(ctx, b.look, ref.Fence, func(windows []int32) error {
@@ -156,6 +144,33 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 		return 0, ledger.Unavailable(op, err)
 	}
 	return command, nil
+}
+
+// EndAbandoned is AskAction for a discard or a resolve in a partition that nobody is to claim any more: it is carried out at once. Where an owner
+// may live still, the command is 0, and nothing was done.
+func (b *Inbox) EndAbandoned(ctx context.Context, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (command int64, err error) {
+	ref, err := b.askable(ctx, fmt.Sprintf("%s action %s", kind, ledger.Clean(string(id), 64)), id, kind, d, by, reason)
+	if err != nil {
+		return 0, err
+	}
+	return b.ledger.EndAbandoned(ctx, ledger.Command{Claim: ref.Fence, LaneSeq: ref.LaneSeq, Kind: kind, Detail: d, By: by, Reason: reason})
+}
+
+// askable finds an action of which a command may be asked, or says why not.
+func (b *Inbox) askable(ctx context.Context, op string, id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail, by, reason string) (ref ActionRef, err error) {
+	if err := schemas.CheckRequest(op, by, reason); err != nil {
+		return ref, err
+	}
+	switch {
+	case kind != ledger.Replay && kind != ledger.Discard && kind != ledger.Resolve && kind != ledger.AskGuards:
+		return ref, schemas.Errorf(schemas.Invalid, op, "an action can only be replayed, discarded or resolved")
+	case kind == ledger.Resolve && d.Status != ledger.Done:
+		return ref, schemas.Errorf(schemas.Invalid, op, "an action can be resolved as done only, not as %q", d.Status)
+	}
+	if ref, err = b.FindAction(ctx, id); err != nil {
+		return ref, err
+	}
+	return ref, mayAsk(op, ref.Status, kind, d)
 }
 
 // RanAgain lists who has had an action run again: by a replay of the dead letter, and by one of its event.

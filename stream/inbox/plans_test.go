@@ -121,6 +121,31 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 	}
 }
 
+// TestFindingOneOfManyGapDeaths: a bulk command finds each by its id; going over all of them for each one would be quadratic.
+func TestFindingOneOfManyGapDeaths(t *testing.T) {
+	t.Parallel()
+	const deaths, batch = 10_000, 500
+	f := setup(t, func(s *ledger.Spec) { s.Policy.Then, s.Policy.GapWait = gate.ThenDeadLetter, 0 })
+	c := f.claim(0)
+	for i := int64(0); i < deaths; i += batch {
+		var records []ledger.Record
+		for n := i; n < i+batch; n++ {
+			entity := fmt.Sprint("e", n)
+			records = append(records, seq(2*n, entity, 1), seq(2*n+1, entity, 3))
+		}
+		f.apply(c, records...)
+	}
+	if n := one[int](f, `SELECT count(*) FROM actions WHERE status = 'dead_letter'`); n != deaths {
+		t.Fatalf("%d dead letters", n)
+	}
+	f.exec(`ANALYZE events, actions`)
+	looks, scans := &counting{pool: f.Inbox.look, t: t}, &counting{pool: f.Inbox.slow, t: t}
+	f.Inbox.look, f.Inbox.slow = looks, scans
+	if ref, err := f.FindAction(t.Context(), actionID("e777-3")); err != nil || ref.Status != ledger.Dead || looks.blocks+scans.blocks > 100 {
+		t.Errorf("%+v %v, %d blocks read\n%s", ref, err, looks.blocks+scans.blocks, strings.Join(append(looks.plans, scans.plans...), "\n"))
+	}
+}
+
 // TestListOfFreshEvents: a list of events that have just come, more than autovacuum has seen to, reads little more than its page, and does so
 // while more come.
 func TestListOfFreshEvents(t *testing.T) {

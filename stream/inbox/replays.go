@@ -120,12 +120,14 @@ type Position struct {
 	TopicID   ledger.TopicID
 	Partition int32
 	Next      int64
+	Copied    *time.Time // when it went over from the topic of which this one is a copy; nil: it is none
 }
 
 // Positions returns where a subscription stands, in every partition that it ever claimed; of a topic that was created again, in those of
 // both. Former generations of the subscription are left out.
 func (b *Inbox) Positions(ctx context.Context, subscription string) ([]Position, error) {
-	rows, err := b.look.Query(ctx, `SELECT f.id, f.topic, f.topic_id, f.partition, p.next_offset
+	rows, err := b.look.Query(ctx, `SELECT f.id, f.topic, f.topic_id, f.partition, p.next_offset,
+		(SELECT t.left_at FROM topics t WHERE t.subscription = s.id AND t.topic_id = f.copy_of)
 		FROM subscriptions s JOIN fences f ON f.subscription = s.id JOIN progress p ON p.fence = f.id
 		WHERE s.name = $1 AND s.generation = 0 ORDER BY f.topic, f.partition, f.id`, subscription)
 	var list []Position

@@ -53,10 +53,39 @@ func TestGapEndsInDeadLettersAtOnce(t *testing.T) {
 	if got := one[string](f, `SELECT concat_ws(' ', lane_seq, status, class, convert_from(packed, 'UTF8'), event_window = window_id) FROM actions`); got != "2 dead_letter gap packed e-3 t" {
 		t.Error(got)
 	}
+	f.idsOfDead("e-3")
 	f.record(Result{Claim: c, LaneSeq: 1, Status: Done, Attempt: 1}, Result{Claim: c, LaneSeq: 3, Status: Done, Attempt: 1})
 	if c.low() != 4 {
 		t.Errorf("low %d", c.low())
 	}
+}
+
+// idsOfDead: the dead letters of these events have their ids in their rows, by which operators find them, although there was no attempt.
+func (f *fixture) idsOfDead(events ...string) {
+	f.t.Helper()
+	for _, event := range events {
+		id, _ := schemas.NewActionID("acme.triage", 0, "/acme/github", event, "run").Hash()
+		if n := one[int](f, `SELECT count(*) FROM actions WHERE status = 'dead_letter' AND action_id = $1`, id); n != 1 {
+			f.t.Errorf("%s: %d rows with its id", event, n)
+		}
+	}
+	if n := one[int](f, `SELECT count(*) FROM actions WHERE action_id IS NOT NULL`); n != len(events) {
+		f.t.Errorf("%d rows have an id", n)
+	}
+}
+
+// What has waited for the gap that is given up is found by its id, too; what runs has none before its attempt.
+func TestDeadLettersBehindAGapHaveTheirIDs(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Policy.Then = gate.ThenDeadLetter })
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1), seq(1, "e", 3), seq(2, "e", 4), seq(3, "f", 1), seq(4, "f", 3))
+	f.apply(c, seq(5, "f", 2)) // f-3 runs from the buffer
+	f.seenAgo(2*time.Hour, "e-3", "e-4")
+	if _, err := f.n.Expire(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	f.idsOfDead("e-3", "e-4")
 }
 
 func backfills(s *Spec) {

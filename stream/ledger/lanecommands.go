@@ -61,6 +61,66 @@ func (n *Namespace) ApplyLaneCommand(ctx context.Context, c *Claim, cmd Command)
 	return o, err
 }
 
+// EndAbandoned gives an action up, or takes it as done, in a partition that nobody is to claim any more, and stores the command with its outcome: an owner
+// would do it, and none comes. It returns the command's id, and 0 where an owner may live still, which is to be asked then. An open command about
+// the action becomes this one. The caller knows that nobody reads the topic, or that the subscription is gone. Kinds: NotFound if the action has no row,
+// Invalid if that is neither Discard nor Resolve, Unavailable.
+func (l *Ledger) EndAbandoned(ctx context.Context, cmd Command) (id int64, err error) {
+	op := fmt.Sprintf("%s action %d of partition %d", cmd.Kind, cmd.LaneSeq, cmd.Claim)
+	if cmd.Kind != Discard && cmd.Kind != Resolve {
+		return 0, schemas.Errorf(schemas.Invalid, op, "nobody would run it")
+	}
+	err = l.transact(ctx, func(tx pgx.Tx) (err error) {
+		id, err = endAbandoned(ctx, tx, cmd)
+		return err
+	})
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, schemas.Errorf(schemas.NotFound, op, "there is none")
+	case err != nil:
+		return 0, Unavailable(op, err)
+	}
+	return id, nil
+}
+
+func endAbandoned(ctx context.Context, tx pgx.Tx, cmd Command) (id int64, err error) {
+	var subscription int32
+	var epoch int64
+	var owned bool
+	err = tx.QueryRow(ctx, `SELECT f.subscription, f.epoch, coalesce(NOT f.released AND greatest(f.claimed_at, p.processed_at) > now() - $2::interval, false)
+		FROM fences f LEFT JOIN progress p ON p.fence = f.id WHERE f.id = $1 FOR UPDATE OF f`, cmd.Claim, leftAfter).Scan(&subscription, &epoch, &owned)
+	if err != nil || owned {
+		return 0, err
+	}
+	windows := liveWindows{subscription: subscription}
+	win, err := windows.read(ctx, tx) // under the lock, as in leaveTopic
+	if err != nil {
+		return 0, err
+	}
+	// Should there be an owner all the same, it is fenced, and its next claim reads what the row says.
+	if _, err = tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE id = $1 AND NOT released`, cmd.Claim); err != nil {
+		return 0, err
+	}
+	var o CommandResult
+	var w int32
+	if err = tx.QueryRow(ctx, win.own(`SELECT window_id, status FROM {actions} a WHERE fence = $1 AND lane_seq = $2`), cmd.Claim, cmd.LaneSeq).Scan(&w, &o.Status); err != nil {
+		return 0, err
+	}
+	if err = o.change(ctx, tx, w, cmd); err != nil {
+		return 0, err
+	}
+	err = tx.QueryRow(ctx, win.own(`INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
+		SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM {actions} a
+		JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key WHERE a.fence = $1 AND a.lane_seq = $2
+		ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL
+		DO UPDATE SET kind = EXCLUDED.kind, asked_by = EXCLUDED.asked_by, reason = EXCLUDED.reason, detail = EXCLUDED.detail, asked_at = now() RETURNING id`),
+		cmd.Claim, cmd.LaneSeq, string(cmd.Kind), Clean(cmd.By, 200), Clean(cmd.Reason, 1000), cmd.Detail).Scan(&id)
+	if err != nil {
+		return 0, err
+	}
+	return id, exactly(tx.Exec(ctx, `UPDATE commands SET ended_at = now(), outcome = $2, epoch = $3 WHERE id = $1`, id, o.Outcome, epoch))
+}
+
 // untilDone runs a transaction that may be repeated until it is known to be committed, another try would fail too (kind Internal), or ctx
 // ends (Unavailable).
 func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *windowSet) error) (err error) {

@@ -467,6 +467,27 @@ func TestMoveIsTakenBack(t *testing.T) {
 	}
 }
 
+// What a replay has run again is found after a move, too, although the replay has another number there: its dead letters count as before.
+func TestMovedReplayHasItsDeadLetters(t *testing.T) {
+	t.Parallel()
+	f, g := movable(t), otherLedger(t)
+	f.exec(`UPDATE replay_parts SET fence = (SELECT id FROM fences WHERE partition = 1 AND subscription = $1), lane_from = 1, lane_to = 2`, f.n.id)
+	f.exec(`UPDATE events SET replay = (SELECT id FROM replays) WHERE event_id = 'd-1'`)
+	dead := func(f *fixture) int {
+		windows := one[[]int32](f, `SELECT array_agg(w.id) FROM windows w JOIN subscriptions s ON s.id = w.subscription WHERE s.name = 'acme.triage' AND w.state <> 'ahead'`)
+		return one[int](f, OfWindows(windows, `SELECT (SELECT count(*) FROM (`+DeadOfReplay+`) d)::int FROM replays r JOIN subscriptions s ON s.id = r.subscription WHERE s.name = 'acme.triage'`))
+	}
+	if n := dead(f); n != 1 {
+		t.Fatalf("%d before the move", n)
+	}
+	if p := f.moveTo(g); p.State != MoveNew {
+		t.Fatalf("%+v", p)
+	}
+	if n := dead(g); n != 1 {
+		t.Errorf("%d after it", n)
+	}
+}
+
 // TestMoveToALedgerThatIsLost: what RESTORE.md says of a move that was broken off, and whose new ledger is lost, leaves the old one as it was.
 func TestMoveToALedgerThatIsLost(t *testing.T) {
 	t.Parallel()

@@ -203,16 +203,16 @@ FROM ` + newRejectedRows().from(1, "u")
 // bufferedActionsInsert inserts the actions of events that leave the buffer, and runs before bufferDelete: the payload copies go from
 // row to row inside the database. Events behind a gap that ended in dead letters get dead actions; see DeadClass.
 var bufferedActionsInsert = `-- bufferedActionsInsert
-INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
-SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, nullif(b.packed, ''),
+INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, action_id, packed, status, class, error, finished_at)
+SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, u.event_window, u.effect, u.action_id, nullif(b.packed, ''),
        CASE WHEN u.dead THEN 'dead_letter' ELSE 'pending' END, ` + deadColumns + `
 FROM ` + newBufferedActionRows().from(1, "u") + `
 JOIN buffer b ON b.fence = u.fence AND b.log_offset = u.log_offset`
 
 // actionsDead inserts dead actions of events of the batch itself.
 var actionsDead = `-- actionsDead
-INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, packed, status, class, error, finished_at)
-SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, {w}, u.effect, nullif(u.packed, ''), 'dead_letter', ` + deadColumns + `
+INSERT INTO actions_w{w} (window_id, created_at, fence, lane_seq, event_key, event_window, effect, action_id, packed, status, class, error, finished_at)
+SELECT {w}, now(), u.fence, u.lane_seq, u.event_key, {w}, u.effect, u.action_id, nullif(u.packed, ''), 'dead_letter', ` + deadColumns + `
 FROM (SELECT true AS dead, u.* FROM ` + newDeadActionRows().zip(1) + `) AS u`
 
 const deadColumns = `CASE WHEN u.dead THEN '` + DeadClass + `' END, CASE WHEN u.dead THEN 'stood behind a gap that was given up' END,

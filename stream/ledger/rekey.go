@@ -26,13 +26,15 @@ type Reader struct {
 	Next         map[int32]int64 // by partition; one that is not in it is read from 0
 	Waiting      int64           // events that wait for others, or for an operator
 	Seeks        int64           // of operators, which no claim has carried out yet
+	Replays      []int64         // under way in the topic
 	GoneTo       string          // the copy of the topic that it reads instead, after a hand-over; empty: none
 	id           int32
 	revision     int64 // of all partitions: each claim and each batch makes it higher
 }
 
-// readerStands counts what a reader has been asked, and all that it has done.
-const readerStands = `SELECT count(q.fence), coalesce(sum(p.revision), 0)::bigint FROM fences f LEFT JOIN progress p ON p.fence = f.id
+// readerStands counts what a reader has been asked, and all that it has done, and says which replays go on.
+const readerStands = `SELECT count(q.fence), coalesce(sum(p.revision), 0)::bigint, ARRAY(SELECT DISTINCT y.replay FROM fences o
+	JOIN replay_parts y ON y.fence = o.id AND y.ended_at IS NULL WHERE o.subscription = $1 AND o.topic_id = $2 ORDER BY 1) FROM fences f LEFT JOIN progress p ON p.fence = f.id
 	LEFT JOIN seek_requests q ON q.fence = f.id AND q.ended_at IS NULL AND q.topic_id = f.topic_id WHERE f.subscription = $1 AND f.topic_id = $2`
 
 // Readers lists the subscription's generations that have read the topic with an id.
@@ -68,7 +70,7 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 				out[i].id, [16]byte(id)).Scan(&out[i].Waiting)
 		}
 		if err == nil {
-			err = l.read.QueryRow(ctx, readerStands, out[i].id, [16]byte(id)).Scan(&out[i].Seeks, &out[i].revision)
+			err = l.read.QueryRow(ctx, readerStands, out[i].id, [16]byte(id)).Scan(&out[i].Seeks, &out[i].revision, &out[i].Replays)
 		}
 		if err == nil {
 			out[i].GoneTo, err = l.copyRead(ctx, out[i].id, id)
@@ -104,7 +106,7 @@ const handBatch = 5000
 // so that what is stale stays stale, and returns how many lines. What waits comes with the first claim of its new partition; see
 // moveWaiting. The subscription's processes must be stopped; owners that live on are fenced. It may be repeated. Until the new topic
 // is claimed, a claim of the old one voids it; see checkCopies. Kind Conflict where the new topic, or another copy of the old one, is
-// claimed already, and where somebody has claimed the old one, or asked for a seek there, since the reader was read.
+// claimed already, and where somebody has claimed the old one, or asked for a seek or a replay there, since the reader was read.
 func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err error) {
 	op := fmt.Sprintf("hand %s over to %s", h.Reader.Subscription, h.To.Topic)
 	var reads *string
@@ -181,11 +183,12 @@ func (t *handing) lock(ctx context.Context) (old []int32, err error) {
 		return nil, err
 	}
 	var seeks, revision int64
-	if err := t.tx.QueryRow(ctx, readerStands, t.subscription, [16]byte(t.From.TopicID)).Scan(&seeks, &revision); err != nil {
+	var replays []int64
+	if err := t.tx.QueryRow(ctx, readerStands, t.subscription, [16]byte(t.From.TopicID)).Scan(&seeks, &revision, &replays); err != nil {
 		return nil, err
 	}
-	if seeks > t.Reader.Seeks || revision != t.Reader.revision {
-		return nil, pg.Refuse(schemas.Errorf(schemas.Conflict, "", "a process has claimed %s, or a seek was asked for there, since the plan was made: stop the processes that read it", t.From.Topic))
+	if seeks > t.Reader.Seeks || len(replays) > len(t.Reader.Replays) || revision != t.Reader.revision {
+		return nil, pg.Refuse(schemas.Errorf(schemas.Conflict, "", "a process has claimed %s, or a seek or a replay was asked for there, since the plan was made: stop the processes that read it", t.From.Topic))
 	}
 	_, err = t.tx.Exec(ctx, `UPDATE fences SET epoch = epoch + 1, token = NULL WHERE id = ANY ($1) AND epoch > 0`, old)
 	return old, err

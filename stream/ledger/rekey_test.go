@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -238,8 +239,17 @@ func TestHandOverAfterAClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("a seek", h)
-	if h = f.handOver(); h.Reader.Seeks != 1 {
-		t.Errorf("%d seeks", h.Reader.Seeks)
+	if h = f.handOver(); h.Reader.Seeks != 1 || len(h.Reader.Replays) > 0 {
+		t.Errorf("%d seeks, replays %d", h.Reader.Seeks, h.Reader.Replays)
+	}
+	id := f.replaying()
+	refused("a replay", h)
+	if h = f.handOver(); !slices.Equal(h.Reader.Replays, []int64{id}) {
+		t.Errorf("replays %d, want %d", h.Reader.Replays, id)
+	}
+	f.exec(`UPDATE replay_parts SET ended_at = now(), failure = 'cancelled'`)
+	if h = f.handOver(); len(h.Reader.Replays) > 0 {
+		t.Errorf("replays %d, which have ended", h.Reader.Replays)
 	}
 }
 

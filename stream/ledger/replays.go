@@ -94,11 +94,12 @@ type ReplayPart struct {
 
 // DeadOfReplay selects the actions of replay r that are dead letters or whose outcome nobody knows: those of events in the range of a part
 // whose lane_seqs are among those since it began. It looks at each action that is open there, and not at each step of the replay. An unsafe
-// attempt has an unknown outcome without a class while its call is under way: that counts once another owner has found it so.
+// attempt has an unknown outcome without a class while its call is under way: that counts once another owner has found it so. The events of a replay
+// that was moved here have the number that it had.
 const DeadOfReplay = `SELECT FROM replay_parts o JOIN fences h ON h.id = o.fence JOIN {actions} a ON a.fence = o.fence AND a.lane_seq >= o.lane_from AND a.lane_seq < o.lane_to
      AND a.status IN ('dead_letter', 'unknown') AND (a.status = 'dead_letter' OR a.class IS NOT NULL OR a.attempt_epoch < h.epoch)
     JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key AND e.log_offset >= o.from_offset AND e.log_offset < o.to_offset
-     AND e.replay IS NOT DISTINCT FROM CASE WHEN r.mode = 'reprocess' THEN r.id END WHERE o.replay = r.id`
+     AND e.replay IS NOT DISTINCT FROM CASE WHEN r.mode = 'reprocess' THEN coalesce(r.was, r.id) END WHERE o.replay = r.id`
 
 // ReplayParts reads the open parts of replays in the partitions of claims.
 func (n *Namespace) ReplayParts(ctx context.Context, claims []*Claim) (list []ReplayPart, err error) {

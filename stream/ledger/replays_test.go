@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +25,29 @@ func (f *fixture) replayingAs(mode ReplayMode) (id int64) {
 	f.t.Helper()
 	f.exec(strings.Replace(openReplay, `'fill'`, `'`+string(mode)+`'`, 1))
 	return one[int64](f, `SELECT max(id) FROM replays`)
+}
+
+// TestNumbersOfReplaysAfterARestore: a replay's number is in the ids of what it runs again. What RESTORE.md has run passes over those of replays that
+// the restored ledger does not know.
+func TestNumbersOfReplaysAfterARestore(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../deploy/docs/RESTORE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sql, _ := strings.Cut(string(page), `psql -c "`)
+	sql, _, ok := strings.Cut(sql, `"`)
+	if !ok || !strings.Contains(sql, "setval") {
+		t.Fatalf("the page has %q", sql)
+	}
+	f := setup(t)
+	f.claim(0)
+	known := f.replaying()
+	f.exec(`UPDATE replay_parts SET ended_at = now(), failure = 'cancelled'`)
+	f.exec(strings.ReplaceAll(sql, "forebay.", ""))
+	if next := f.replaying(); next <= known+999 {
+		t.Errorf("replay %d, and then %d", known, next)
+	}
 }
 
 // claimAt claims the first partition, which begins at an offset.

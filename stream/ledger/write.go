@@ -191,12 +191,13 @@ type bufferedActionRows struct {
 	laneSeq, offset       pg.Int64s
 	key                   pg.UUIDs
 	dead                  pg.Bools
+	id                    pg.UUIDs // of a dead one
 }
 
 func newBufferedActionRows() *bufferedActionRows {
 	r := &bufferedActionRows{}
 	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"event_key", &r.key}, {"event_window", &r.window}, {"effect", &r.effect},
-		{"log_offset", &r.offset}, {"dead", &r.dead}}
+		{"log_offset", &r.offset}, {"dead", &r.dead}, {"action_id", &r.id}}
 	return r
 }
 
@@ -227,6 +228,11 @@ func (w *writer) addLeft(k *partitionBatch, f *leftBuffer) {
 		a.effect.Add(w.n.effects[i])
 		a.offset.Add(f.waited.Offset)
 		a.dead.Add(f.outcome.Dead)
+		if f.outcome.Dead {
+			a.id.Add(w.n.actionID(i, w.n.spec.Generation, h.source, h.id))
+		} else {
+			a.id.Null()
+		}
 	}
 }
 
@@ -235,13 +241,13 @@ type deadActionRows struct {
 	columns
 	fence, effect pg.Int32s
 	laneSeq       pg.Int64s
-	key           pg.UUIDs
+	key, id       pg.UUIDs
 	packed        pg.Blobs
 }
 
 func newDeadActionRows() *deadActionRows {
 	r := &deadActionRows{}
-	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"event_key", &r.key}, {"effect", &r.effect}, {"packed", &r.packed}}
+	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}, {"event_key", &r.key}, {"effect", &r.effect}, {"packed", &r.packed}, {"action_id", &r.id}}
 	return r
 }
 
@@ -254,7 +260,15 @@ func (w *writer) addDead(k *partitionBatch, r *Record, v *verdict) {
 		d.key.Add(r.Key)
 		d.effect.Add(w.n.effects[i])
 		d.packed.Add(packedOf(r))
+		d.id.Add(w.n.actionID(i, k.replay.generation(w.n.spec.Generation), r.Source, r.ID))
 	}
+}
+
+// actionID returns what the row of an event's i-th action has as its id. Others have it there with their first attempt; a dead letter that never had
+// one is found by it alone.
+func (n *Namespace) actionID(i int32, generation int32, source, id string) [16]byte {
+	hash, _ := schemas.NewActionID(n.spec.Name, generation, source, id, n.spec.Actions[i].Name).Hash()
+	return hash
 }
 
 // progressRows are the claims' positions: the parameters of progressWrite.

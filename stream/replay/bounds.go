@@ -86,8 +86,9 @@ type bounder struct {
 	q          Query
 	at         reader.TopicPartition
 	topic      reader.Topic
-	start, end int64 // of the log
-	next       int64 // where the subscription stands
+	start, end int64      // of the log
+	next       int64      // where the subscription stands
+	copied     *time.Time // as in inbox.Position
 }
 
 func (b bounder) refuse(kind schemas.Kind, format string, args ...any) error {
@@ -104,7 +105,7 @@ func (b bounder) bounds(ctx context.Context, positions []inbox.Position) (inbox.
 		return inbox.ReplayBounds{}, b.refuse(schemas.Conflict, "the subscription has not read this partition of the topic as it is now; wait until it runs (`forebay subscriptions get %s`)", b.q.Subscription)
 	}
 	at := positions[i]
-	b.next = at.Next
+	b.next, b.copied = at.Next, at.Copied
 	out := inbox.ReplayBounds{Fence: at.Fence, Topic: at.Topic, TopicID: inbox.TopicIDText(at.TopicID), Partition: at.Partition, Partitions: b.topic.Partitions}
 	var err error
 	if b.start, err = b.log.Start(ctx, b.at); err == nil {
@@ -156,13 +157,18 @@ func (b bounder) byOffset(o Offsets) (from, to int64, err error) {
 }
 
 // byTime returns the offsets [from, to) between Since and Until, up to the subscription's position; from may lie behind to. A Since of before
-// what the log has is refused, by more than the second to which that refusal rounds the time that it names.
+// what the log has is refused, by more than the second to which that refusal rounds the time that it names, and so is one of before a copy was
+// made: what was read by then is in another topic.
 func (b bounder) byTime(ctx context.Context) (from, to int64, err error) {
 	from, to = b.start, b.next
 	if !b.q.Since.IsZero() {
 		if from, err = b.log.OffsetAfter(ctx, b.at, b.q.Since); err != nil {
 			return 0, 0, schemas.Errorf(schemas.Unavailable, b.op, "%w", err)
 		}
+	}
+	if !b.q.Since.IsZero() && from == b.start && b.start == 0 && b.copied != nil && b.copied.Sub(b.q.Since) > time.Second {
+		return 0, 0, b.refuse(schemas.Invalid, "--since %s is before the topic: `forebay topics rekey` made it on %s, and what was read by then is in the topic before, which no replay reads. "+
+			"Begin at that, or leave --since out to begin with what was unread", b.q.Since.UTC().Format(time.RFC3339), b.copied.UTC().Format(time.RFC3339))
 	}
 	if !b.q.Since.IsZero() && from == b.start && b.start > 0 && b.start < b.end {
 		first, err := b.firstAt(ctx, b.start)

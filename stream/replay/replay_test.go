@@ -101,6 +101,29 @@ func TestOffsetsAreRefused(t *testing.T) {
 	}
 }
 
+// A time before the topic was made by a rekey is refused: what had run by then is in another one, and nothing would be found of it.
+func TestSinceBeforeACopyIsRefused(t *testing.T) {
+	t.Parallel()
+	const topic = "events.acme.github.24"
+	id, made := ledger.TopicID{1}, time.Unix(1_700_000_000, 0)
+	log := logOf{reader.Topic{ID: id, Partitions: 1}, 0}
+	for name, tt := range map[string]struct {
+		copied  *time.Time
+		since   time.Time
+		refused bool
+	}{
+		"before":     {&made, made.Add(-time.Hour), true},
+		"behind":     {&made, made.Add(time.Hour), false},
+		"no time":    {&made, time.Time{}, false},
+		"not a copy": {nil, made.Add(-time.Hour), false},
+	} {
+		_, err := Bounds(t.Context(), log, []inbox.Position{{Topic: topic, TopicID: id, Next: 40, Copied: tt.copied}}, Query{Subscription: "acme.triage", Topics: []string{topic}, Since: tt.since})
+		if refused := schemas.KindOf(err) == schemas.Invalid; refused != tt.refused || !refused && err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // book knows that the events of some ids were applied.
 type book []string
 

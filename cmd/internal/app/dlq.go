@@ -3,10 +3,13 @@ package app
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/deadletter"
@@ -157,6 +160,10 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	case api.VerbResolve:
 		kind, detail, effect = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
 	}
+	abandoned := d.abandoned(&dead)
+	if abandoned != "" && kind == ledger.Replay {
+		return nil, schemas.Errorf(schemas.Conflict, "replay "+string(dead.ID), "%s: nobody would run it. `forebay dlq discard` gives it up", abandoned)
+	}
 	// An action that parks its lane has nothing newer started behind it.
 	mayBeOvertaken := kind == ledger.Replay && !r.Force && !dead.Parks
 	if mayBeOvertaken && r.DryRun {
@@ -164,10 +171,19 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	}
 	r.By = cmp.Or(r.By, "unknown")
 	out := &api.DeadLetterAnswer{DeadLetterItem: deadItem(&dead), Verb: verb, State: api.StatePlanned, Detail: effect}
+	if abandoned != "" {
+		dead.HasCommand = false // that nobody carries out: this one comes in its place
+	}
 	if r.DryRun {
 		return out, inbox.MayAsk(dead, kind, detail)
 	}
-	if out.Command, err = box.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason); err != nil {
+	if abandoned != "" {
+		out.Command, err = box.EndAbandoned(ctx, dead.ID, kind, detail, r.By, r.Reason)
+	}
+	if err == nil && out.Command == 0 {
+		out.Command, err = box.AskAction(ctx, dead.ID, kind, detail, r.By, r.Reason)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s, err := d.waitForOwner(ctx, box, out.Command, r.NoWait)
@@ -175,6 +191,9 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 		return nil, err
 	}
 	out.State, out.Detail = stateOf(s)
+	if abandoned != "" && s.EndedAt == nil {
+		out.Detail = fmt.Sprintf("%s, and %s owned the partition within the last hour: if that process is gone, ask again in an hour", abandoned, cmp.Or(s.Owner, "somebody"))
+	}
 	if mayBeOvertaken && s.EndedAt != nil && s.Outcome == ledger.RunsAgain {
 		if err := d.watch(ctx, box, &dead, r.Watch, out); err != nil {
 			return nil, err
@@ -183,6 +202,18 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	d.s.a.log.Warn("dead letter "+verb, "subscription", dead.Team+"."+dead.Subscription, "action_id", string(action), "event_id", dead.EventID, "source", dead.Source,
 		"entity", dead.Entity, "destination", dead.Destination, "state", out.State, "outcome", out.Detail, "by", r.By, "why", r.Reason)
 	return out, nil
+}
+
+// abandoned says why nobody is to claim a dead letter's partition any more, by the file; empty: somebody is.
+func (d *deadLettersAPI) abandoned(dead *inbox.DeadLetter) string {
+	file := d.s.a.file()
+	if t := file.Teams[dead.Team]; t == nil || t.Subscriptions[dead.Subscription] == nil {
+		return fmt.Sprintf("subscription %s.%s is not configured any more", dead.Team, dead.Subscription)
+	}
+	if slices.ContainsFunc(file.SourcesOf(dead.Team, dead.Subscription), func(s config.NamedSource) bool { return s.Topic == dead.Topic }) {
+		return ""
+	}
+	return fmt.Sprintf("%s.%s does not read %s any more", dead.Team, dead.Subscription, dead.Topic)
 }
 
 const (

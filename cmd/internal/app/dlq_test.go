@@ -2,11 +2,14 @@ package app
 
 import (
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -71,5 +74,77 @@ func TestWhatIsAskedOfDeadLetters(t *testing.T) {
 		if o, err := f.ns.ApplyLaneCommand(t.Context(), c, got); err != nil || o.Status != tt.ends {
 			t.Errorf("%s of %s: came to %+v %v", tt.verb, tt.was, o, err)
 		}
+	}
+}
+
+// TestDeadLettersThatNobodyOwns: where the file has the subscription no more, or its topic, no claim will carry a command out. What gives a dead letter
+// up is done at once then, also in the place of a command that waits, but not while a process may still own the partition; to run it again is refused.
+func TestDeadLettersThatNobodyOwns(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*config.Team){
+		"subscription acme.fulfil is not configured any more": func(team *config.Team) { delete(team.Subscriptions, "fulfil") },
+		"acme.fulfil does not read " + ordersTopic + " any more": func(team *config.Team) {
+			orders := *team.Sources["orders"]
+			orders.Topic += ".24"
+			team.Sources["orders"] = &orders
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := unowned(t, newLedger(t))
+			d := &deadLettersAPI{*f.inbox}
+			c := f.claim()
+			var ids []string
+			for i := range int64(3) {
+				event := fmt.Sprintf("e-%d", i)
+				f.apply(c, i, fmt.Sprintf("o-%d", i), event, 1)
+				id := schemas.NewActionID("acme.fulfil", 0, "/acme/orders", event, "run")
+				if _, err := f.ns.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: i + 1, ID: id, Status: ledger.Dead, Attempt: 1, Class: "rejected"}}); err != nil {
+					t.Fatal(err)
+				}
+				ids = append(ids, string(id))
+			}
+			req := api.DeadLetterRequest{Reason: "its team is gone", By: "ann@ops", NoWait: true}
+			if a, err := d.AskDeadLetter(t.Context(), ids[0], api.VerbReplay, req); err != nil || a.State != api.StateAsked {
+				t.Fatalf("%+v %v", a, err)
+			}
+			file := *f.inbox.s.a.file()
+			team := *file.Teams["acme"]
+			team.Subscriptions, team.Sources = maps.Clone(team.Subscriptions), maps.Clone(team.Sources)
+			change(&team)
+			file.Teams = map[string]*config.Team{"acme": &team}
+			f.inbox.s.a.current.Store(&file)
+
+			if _, err := d.AskDeadLetter(t.Context(), ids[1], api.VerbReplay, req); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), name) {
+				t.Errorf("replay: %v", err)
+			}
+			if a, err := d.AskDeadLetter(t.Context(), ids[1], api.VerbDiscard, req); err != nil || a.State != api.StateAsked || !strings.Contains(a.Detail, name+", and nobody/7 owned") {
+				t.Errorf("while a process may own it: %+v %v", a, err)
+			}
+			if err := f.ns.Release(t.Context(), c); err != nil {
+				t.Fatal(err)
+			}
+			for i, verb := range []string{api.VerbDiscard, api.VerbDiscard, api.VerbResolve} {
+				dry := req
+				dry.DryRun = true
+				if a, err := d.AskDeadLetter(t.Context(), ids[i], verb, dry); err != nil || a.State != api.StatePlanned {
+					t.Errorf("%s, dry run: %+v %v", verb, a, err)
+				}
+				if a, err := d.AskDeadLetter(t.Context(), ids[i], verb, req); err != nil || a.State != api.StateDone || a.Command == 0 {
+					t.Errorf("%s: %+v %v", verb, a, err)
+				}
+				if _, err := d.AskDeadLetter(t.Context(), ids[i], verb, req); schemas.KindOf(err) != schemas.Conflict {
+					t.Errorf("%s once more: %v", verb, err)
+				}
+			}
+			list, err := d.DeadLetters(t.Context(), api.DeadLetterFilter{Team: "acme", Limit: 10})
+			if err != nil || len(list.Items) > 0 {
+				t.Errorf("the list has %+v, %v", list.Items, err)
+			}
+			told, err := d.DeadLetter(t.Context(), ids[0])
+			if err != nil || len(told.Commands) != 1 || told.Commands[0].EndedAt == nil || told.Commands[0].Kind != ledger.Discard {
+				t.Errorf("told as %+v %v", told, err)
+			}
+		})
 	}
 }

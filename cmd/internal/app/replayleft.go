@@ -11,6 +11,9 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
+// logStart is, in place of an offset, the log's start, wherever that is by then: what a replay was to read next, retention has deleted.
+const logStart = -1
+
 // offsetsOf is a range of a topic's partition, [from, to).
 type offsetsOf struct {
 	topic     string
@@ -34,8 +37,12 @@ func whatIsLeft(p *inbox.Replay) string {
 		if part.Failure != nil && slices.Contains([]ledger.ReplayEnd{ledger.ReplayRecreated, ledger.ReplayGrown, ledger.ReplayLeft}, ledger.ReplayEnd(*part.Failure)) {
 			return ""
 		}
+		from := part.Next
+		if part.Failure != nil && ledger.ReplayEnd(*part.Failure) == ledger.ReplayRetention {
+			from = logStart
+		}
 		if part.Next < part.To {
-			left = append(left, offsetsOf{part.Topic, part.Partition, part.Next, part.To})
+			left = append(left, offsetsOf{part.Topic, part.Partition, from, part.To})
 		}
 	}
 	if len(left) == 0 {
@@ -46,7 +53,25 @@ func whatIsLeft(p *inbox.Replay) string {
 
 // planCommand returns the command that plans a replay like p over other ranges.
 func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
-	words := []string{"forebay", "replay", "plan", "--subscription", p.Subscription, "--mode", string(p.Mode)}
+	words := append([]string{"forebay", "replay", "plan", "--subscription", p.Subscription, "--mode", string(p.Mode)}, filterFlags(p)...)
+	add := func(flag, value string) { words = append(words, flag, quoted(value)) }
+	add("--rate", strconv.Itoa(p.Rate))
+	add("--max-errors", strconv.Itoa(p.MaxErrors))
+	for _, o := range ranges {
+		place := fmt.Sprintf("%s/%d=", o.topic, o.partition)
+		if o.from != logStart { // which a range without has
+			add("--from-offset", place+strconv.FormatInt(o.from, 10))
+		}
+		add("--to-offset", place+strconv.FormatInt(o.to, 10))
+	}
+	for _, id := range eventNames(inTeam(p.Subscription), p.Filter.Events) {
+		words = append(words, quoted(id))
+	}
+	return strings.Join(words, " ")
+}
+
+// filterFlags are the flags by which p is planned as a part of what is in its range. Events that it names are no flags.
+func filterFlags(p *inbox.Replay) (words []string) {
 	add := func(flag, value string) { words = append(words, flag, quoted(value)) }
 	for _, s := range p.Filter.Sources {
 		add("--source", strings.TrimPrefix(s, "/"))
@@ -66,17 +91,7 @@ func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
 	if p.EvenStale {
 		words = append(words, "--even-stale")
 	}
-	add("--rate", strconv.Itoa(p.Rate))
-	add("--max-errors", strconv.Itoa(p.MaxErrors))
-	for _, o := range ranges {
-		place := fmt.Sprintf("%s/%d=", o.topic, o.partition)
-		add("--from-offset", place+strconv.FormatInt(o.from, 10))
-		add("--to-offset", place+strconv.FormatInt(o.to, 10))
-	}
-	for _, id := range eventNames(inTeam(p.Subscription), p.Filter.Events) {
-		words = append(words, quoted(id))
-	}
-	return strings.Join(words, " ")
+	return words
 }
 
 // shownEarlier is how many earlier replays of its range the notes of a plan name.
@@ -133,6 +148,14 @@ func ranBefore(p, earlier *inbox.Replay) string {
 	if len(ran) == 0 {
 		return ""
 	}
+	if !coversAll(earlier, p) {
+		of := filterFlags(earlier)
+		if n := len(earlier.Filter.Events); n > 0 {
+			of = append(of, fmt.Sprintf("%d events by name", n))
+		}
+		return fmt.Sprintf("replay %d (%s) ran some events of this range again before (%s), and this one runs those that it wants, too, once more, under other ids: %s",
+			earlier.ID, earlier.State(), strings.Join(of, " "), strings.Join(ran, ", "))
+	}
 	text := fmt.Sprintf("replay %d (%s) ran events of this range again before, and this one runs them once more, under other ids: %s", earlier.ID, earlier.State(), strings.Join(ran, ", "))
 	switch {
 	case behind && len(left) == 0:
@@ -143,9 +166,17 @@ func ranBefore(p, earlier *inbox.Replay) string {
 	return text
 }
 
+// coversAll reports whether an earlier replay wanted all that p wants of what both have passed: each of its conditions is one of p's.
+func coversAll(earlier, p *inbox.Replay) bool {
+	e, f := &earlier.Filter, &p.Filter
+	return (len(e.Sources) == 0 || slices.Equal(e.Sources, f.Sources)) && (len(e.Types) == 0 || slices.Equal(e.Types, f.Types)) && (e.Entity == "" || e.Entity == f.Entity) &&
+		(len(e.Events) == 0 || slices.Equal(e.Events, f.Events)) && (len(e.Decisions) == 0 || slices.Equal(e.Decisions, f.Decisions)) &&
+		(len(e.Statuses) == 0 || slices.Equal(e.Statuses, f.Statuses)) && (earlier.EvenStale || !p.EvenStale)
+}
+
 // partOf returns how far a replay came in a partition that is in bounds, if it ran anything there; nil: it did not.
 func partOf(r *inbox.Replay, bounds inbox.ReplayBounds) *inbox.ReplayProgress {
-	if !slices.ContainsFunc(r.Bounds, func(b inbox.ReplayBounds) bool { return b.Fence == bounds.Fence }) {
+	if !slices.ContainsFunc(r.Bounds, func(b inbox.ReplayBounds) bool { return b.Fence == bounds.Fence && b.TopicID == bounds.TopicID }) {
 		return nil // offsets of another topic of that name
 	}
 	for i := range r.Parts {

@@ -53,9 +53,10 @@ func TestWhatAReplayHasLeft(t *testing.T) {
 		"one partition":  {reprocess(1, "config_changed", 10, 40, 25, 40), same + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40"},
 		"both": {late, strings.Replace(same, "--rate", "--even-stale --rate", 1) + "--from-offset events.acme.github/0=25 --to-offset events.acme.github/0=40 " +
 			"--from-offset events.acme.github/1=10 --to-offset events.acme.github/1=40"},
-		"done":                        {reprocess(1, "", 10, 40, 40, 40), ""},
-		"never started":               {reprocess(1, "", 10, 40), ""},
-		"the topic was created again": {reprocess(1, "topic_recreated", 10, 40, 25, 40), ""},
+		"behind what retention deleted": {reprocess(1, "retention", 10, 40, 25, 30), same + "--to-offset events.acme.github/0=40 " + "--to-offset events.acme.github/1=40"},
+		"done":                          {reprocess(1, "", 10, 40, 40, 40), ""},
+		"never started":                 {reprocess(1, "", 10, 40), ""},
+		"the topic was created again":   {reprocess(1, "topic_recreated", 10, 40, 25, 40), ""},
 	} {
 		if d := cmp.Diff(tt.want, whatIsLeft(tt.replay)); d != "" {
 			t.Errorf("%s: %s", name, d)
@@ -76,6 +77,12 @@ func TestPlanNotesWhatRanAgainBefore(t *testing.T) {
 	plan := reprocess(9, "", 10, 40)
 	otherTopic := reprocess(7, "errors", 10, 40, 25, 40)
 	otherTopic.Bounds[0].Fence, otherTopic.Bounds[1].Fence = 1, 2
+	recreated := reprocess(7, "errors", 10, 40, 25, 40)
+	for i := range recreated.Bounds {
+		recreated.Bounds[i].TopicID = "of the topic before"
+	}
+	all := reprocess(7, "errors", 10, 40, 25, 40)
+	all.Filter = ledger.ReplayFilter{}
 	fill := reprocess(7, "errors", 10, 40, 25, 40)
 	fill.Mode = ledger.ReplayFill
 	for name, tt := range map[string]struct {
@@ -89,6 +96,8 @@ func TestPlanNotesWhatRanAgainBefore(t *testing.T) {
 		"another range":   {reprocess(7, "errors", 40, 90, 60, 60), "", ""},
 		"nothing of it":   {reprocess(7, "errors", 10, 40, 10, 10), "", ""},
 		"another topic":   {otherTopic, "", ""},
+		"created again":   {recreated, "", ""},
+		"of all entities": {all, again + "events.acme.github/0 10..25, events.acme.github/1 10..40", "--from-offset events.acme.github/0=25" + to + "0=40"},
 		"another mode":    {fill, "", ""},
 		"never started":   {reprocess(7, "", 10, 40), "", ""},
 		"the plan itself": {plan, "", ""},
@@ -102,6 +111,22 @@ func TestPlanNotesWhatRanAgainBefore(t *testing.T) {
 	done := reprocess(7, "", 0, 50, 50, 50)
 	if got := ranBefore(plan, done); !strings.HasPrefix(got, "replay 7 (done) ran") || !strings.HasSuffix(got, "; that is all of it") {
 		t.Error(got)
+	}
+	// A trial with less of the range leaves the rest to this plan: nothing is to be left out for it.
+	for name, less := range map[string]func(*inbox.Replay){
+		"--entity shop": func(p *inbox.Replay) { p.Filter = ledger.ReplayFilter{Entity: "shop"} },
+		"1 events by name": func(p *inbox.Replay) {
+			p.Filter = ledger.ReplayFilter{Events: []ledger.ReplayEvent{{Source: "/acme/github", ID: "1"}}}
+		},
+		"--type 'com.github.issues.*')": func(p *inbox.Replay) { p.Filter = ledger.ReplayFilter{Types: plan.Filter.Types} },
+	} {
+		wide, trial := reprocess(9, "", 10, 40), reprocess(7, "", 10, 40, 40, 40)
+		wide.Filter = ledger.ReplayFilter{}
+		less(trial)
+		if got := ranBefore(wide, trial); !strings.HasPrefix(got, "replay 7 (done) ran some events of this range again before (") || !strings.Contains(got, name) ||
+			strings.Contains(got, "that is all of it") || strings.Contains(got, "forebay replay plan") {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 	notes := notesOf(plan, []inbox.Replay{*done, *reprocess(6, "errors", 10, 40, 25, 25), *reprocess(5, "errors", 10, 40, 25, 25), *reprocess(4, "errors", 10, 40, 25, 25)}, gate.OrderVersion)
 	if len(notes) != 4 || !strings.Contains(notes[0], "--mode shadow over the same range counts them") || !strings.HasPrefix(notes[3], "replay 5 ") {

@@ -23,7 +23,7 @@ type intakeSpool struct {
 // newIntakeSpool makes the spool in front of log, which is in front of brokers. What is on disk goes to the brokers.
 func newIntakeSpool(a *App, log ingest.Log, brokers spool.Producer) (*intakeSpool, error) {
 	s, err := spool.New(spool.Config{Dir: a.file().SpoolDir(), MaxSize: int64(a.file().Intake.Spool.MaxSize), Log: log, Producer: brokers,
-		Spools: a.spools, QuarantineTopic: topics.Quarantine, Logger: a.log, Registerer: a.registry})
+		Spools: a.spools, Topic: a.sourceTopic, QuarantineTopic: topics.Quarantine, Logger: a.log, Registerer: a.registry})
 	return &intakeSpool{Spool: s, a: a, done: make(chan struct{})}, err
 }
 
@@ -31,6 +31,14 @@ func newIntakeSpool(a *App, log ingest.Log, brokers spool.Producer) (*intakeSpoo
 func (a *App) spools(team, source string) bool {
 	t := a.file().Teams[team]
 	return t != nil && t.Sources[source] != nil && t.Sources[source].OnBrokerOutage == config.OutageSpool
+}
+
+// sourceTopic returns where events of a source go; empty: it is gone.
+func (a *App) sourceTopic(team, source string) string {
+	if t := a.file().Teams[team]; t != nil && t.Sources[source] != nil {
+		return t.Sources[source].Topic
+	}
+	return ""
 }
 
 // start begins to give the brokers what is on disk. A nil spool has nothing.

@@ -50,6 +50,7 @@ type rekeying struct {
 	starts  map[int32]int64  // start offsets, by partition
 	ends    map[int32]int64  // end offsets, by partition
 	records int64            // of the topic that one of the readers has yet to read
+	skipped []string         // a text for each reader of offsets that it passed over
 	readers []ledger.Reader  // subscriptions with a position in the topic, in each of their generations
 }
 
@@ -157,12 +158,12 @@ func (r *rekeying) plan(ctx context.Context) ([]planStep, error) {
 	}
 	c := r.cmd
 	return []planStep{
-		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy"},
+		{"intake", stepToDo, "stop every process with the intake role; providers try again until it is back. A record that comes later fails the copy. What waits in a spool (forebay_spool_records) goes to the topic that the file names by then"},
 		drain, stop,
 		{"copy", stepToDo, fmt.Sprintf("%d records of %s (%d partitions) that are not read yet to %s (%d), in order per entity: --run does it", r.records, c.Topic, len(r.ends), c.To, c.Partitions)},
 		r.handsOver(),
 		{"switch", stepToDo, r.switchText()},
-		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more: what was read before is there alone, for seeks back, replays and what is redriven", c.Topic)},
+		{"clean up", stepToDo, fmt.Sprintf("delete %s when nobody needs it any more: what was read before is there alone, for rejected records that are redriven (forebay inbox redrive), and bodies of what ran. No seek and no replay goes back to it: run before the switch what is to run again", c.Topic)},
 	}, nil
 }
 
@@ -234,7 +235,33 @@ func (r *rekeying) drainStep(ctx context.Context) (planStep, error) {
 	if err != nil {
 		return planStep{}, err
 	}
+	for _, name := range r.subscriptions() {
+		standings, err := inbox.New(r.ledgerOf(name)).Standings(ctx, name)
+		if err != nil {
+			return planStep{}, err
+		}
+		if text := r.passedOver(name, standings); text != "" {
+			r.skipped = append(r.skipped, text)
+		}
+	}
 	return r.drainStepOf(status, stops), nil
+}
+
+// passedOver says how many offsets of the topic, as the log has it, moves forward of a subscription have left out; empty: none. The copy lacks
+// them, and no replay reads them once the topic is left.
+func (r *rekeying) passedOver(name string, standings []inbox.Standing) string {
+	var n int64
+	for _, s := range standings {
+		for _, k := range s.Skipped {
+			if ledger.TopicID(s.TopicID) == r.from.TopicID {
+				n += max(0, k[1]-max(k[0], r.starts[s.Partition]))
+			}
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s has passed over %d offsets that the log has: the copy lacks them, so replay before what of them is to run", name, n)
 }
 
 // drainStepOf makes the drain step. Stops block it, in any case, and what a claim would stop for, or carry out. Open actions block it, and events in the gap buffer that no reader
@@ -257,6 +284,7 @@ func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string
 		detail = append(detail, goesAlong)
 		leftBehind -= reader.Waiting
 	}
+	detail = append(detail, r.skipped...)
 	if leftBehind > 0 && !r.cmd.LeaveOpen {
 		blocked = append(blocked, fmt.Sprintf("%d waiting events would stay behind. Either their subscription is not configured any more (--leave-open leaves them), "+
 			"or the topic was created again (start the stream role first: it takes them over)", leftBehind))
@@ -267,7 +295,7 @@ func (r *rekeying) drainStepOf(status []inbox.SubscriptionStatus, stops []string
 	return planStep{Step: "drain", State: stepDone, Detail: strings.Join(detail, "; ")}
 }
 
-// misplaced returns a text for what a claim would find, and a copy would pass over: seeks, and positions that the log does not have. Who reads a topic
+// misplaced returns a text for what a claim would find, and a copy would pass over: seeks, replays, and positions that the log does not have. Who reads a topic
 // that has grown claims nothing until it is started again, and the new partitions not even then.
 func (r *rekeying) misplaced() (list []string) {
 	const start = "start the stream role, which stops there, and do what it says"
@@ -277,6 +305,9 @@ func (r *rekeying) misplaced() (list []string) {
 		}
 		if reader.Seeks > 0 {
 			list = append(list, fmt.Sprintf("%s has %d seeks that are not carried out yet: start the stream role, which does so, or take them back", reader.Subscription, reader.Seeks))
+		}
+		for _, id := range reader.Replays {
+			list = append(list, fmt.Sprintf("replay %d of %s is under way: let it end, or cancel it", id, reader.Subscription))
 		}
 		for _, number := range slices.Sorted(maps.Keys(r.ends)) {
 			next, known := reader.Next[number]

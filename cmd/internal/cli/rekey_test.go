@@ -32,6 +32,8 @@ func TestRekeyDrain(t *testing.T) {
 		leave   bool
 		starts  map[int32]int64
 		seeks   int64
+		replays []int64
+		skipped []string
 		cut     int64
 		want    planStep
 	}{
@@ -61,15 +63,33 @@ func TestRekeyDrain(t *testing.T) {
 			want: planStep{"drain", "blocked", "acme.triage stands at 2 in partition 1, above the log's end 1: start the stream role, which stops there, and do what it says"}},
 		"a seek": {status: at(0, 0, 0), seeks: 1, leave: true,
 			want: planStep{"drain", "blocked", "acme.triage has 1 seeks that are not carried out yet: start the stream role, which does so, or take them back"}},
+		"a replay": {status: at(0, 0, 0), replays: []int64{7}, leave: true,
+			want: planStep{"drain", "blocked", "replay 7 of acme.triage is under way: let it end, or cancel it"}},
+		"passed over": {status: at(0, 0, 0), skipped: []string{"acme.triage has passed over 3"},
+			want: planStep{"drain", "done", "nothing is open; " + read + "; acme.triage has passed over 3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", LeaveOpen: tt.leave}, starts: tt.starts, ends: map[int32]int64{0: 3, 1: 4 - tt.cut},
-				readers: []ledger.Reader{{Subscription: "acme.triage", Next: map[int32]int64{1: 2}, Waiting: tt.waiting, Seeks: tt.seeks}}}
+			r := &rekeying{skipped: tt.skipped, cmd: &topicsRekeyCmd{Topic: "events.acme.github", LeaveOpen: tt.leave}, starts: tt.starts, ends: map[int32]int64{0: 3, 1: 4 - tt.cut},
+				readers: []ledger.Reader{{Subscription: "acme.triage", Next: map[int32]int64{1: 2}, Waiting: tt.waiting, Seeks: tt.seeks, Replays: tt.replays}}}
 			if d := cmp.Diff(tt.want, r.drainStepOf(tt.status, tt.stops)); d != "" {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// What a move forward has left out is told of while the log has it: of this topic, not of one that had its name before.
+func TestRekeyTellsWhatWasPassedOver(t *testing.T) {
+	t.Parallel()
+	r := &rekeying{from: ledger.Partition{TopicID: ledger.TopicID{1}}, starts: map[int32]int64{0: 5, 1: 0}}
+	standings := []inbox.Standing{{TopicID: [16]byte{1}, Skipped: [][2]int64{{2, 4}, {4, 8}}}, {TopicID: [16]byte{1}, Partition: 1, Skipped: [][2]int64{{0, 2}}}}
+	if got := r.passedOver("acme.triage", standings); !strings.HasPrefix(got, "acme.triage has passed over 5 offsets") {
+		t.Errorf("%q", got)
+	}
+	r.from.TopicID = ledger.TopicID{2}
+	if got := r.passedOver("acme.triage", standings); got != "" {
+		t.Errorf("%q", got)
 	}
 }
 
