@@ -49,7 +49,7 @@ type ApprovalRequest struct {
 	FourEyes     bool
 	Expires      time.Duration
 	Asks         string // the destination that is told of the question, as the team calls it; empty: none is
-	// Since is when an operator last had the action run again: what was said before that does not count. Zero: nobody has.
+	// Since is when an operator last had the action run again, by this process's clock: what was said before that does not count. Zero: nobody has.
 	Since time.Time
 	// Overtaken says that the entity has a newer version by now, and that no attempt of this run is recorded; Doubt that one may have been made all the
 	// same, whose process was killed.
@@ -125,7 +125,11 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			return err
 		}
 		last, err := oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1 FOR UPDATE OF p`, id))
-		known := err == nil && !r.Since.After(last.AskedAt)
+		known := err == nil
+		if known && !r.Since.IsZero() {
+			// By the database's clock alone. It is behind the beginning of tx by what the questions above took, so that one of this run is never older.
+			err = tx.QueryRow(ctx, `SELECT $1 >= now() - $2::bigint * interval '1 microsecond'`, last.AskedAt, time.Since(r.Since).Microseconds()).Scan(&known)
+		}
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}

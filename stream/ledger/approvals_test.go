@@ -155,6 +155,35 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// TestApprovalsOfAnotherClock: what was asked since an operator has had the action run again counts, and nothing from before, whatever the database's
+// clock says.
+func TestApprovalsOfAnotherClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []string{"-1 hour", "1 hour"} {
+		f := setup(t)
+		r := asksFor(f, "again")
+		f.exec(`CREATE FUNCTION now() RETURNS timestamptz STABLE LANGUAGE sql AS $$ SELECT pg_catalog.now() + interval '` + ahead + `' $$`)
+		f.exec(`ALTER TABLE approvals ALTER asked_at SET DEFAULT ` + f.cfg.Schema + `.now()`)
+		settings := f.cfg.withDefaults().settings(false)
+		settings["search_path"] += ", pg_catalog" // ours before that of Postgres
+		pool, err := f.l.db.Pool(t.Context(), settings, 1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.l.hot = pool
+		denied := f.askApproval(r)
+		f.answerApproval(denied.ID, "jo", false)
+		r.Since = time.Now()
+		asked := f.askApproval(r)
+		if asked.ID == denied.ID || asked.State != ApprovalWaiting {
+			t.Errorf("database's clock %s ahead, what was denied before: %+v", ahead, asked)
+		}
+		if a := f.askApproval(r); a.ID != asked.ID || a.State != ApprovalWaiting {
+			t.Errorf("database's clock %s ahead, asked once more: %+v", ahead, a)
+		}
+	}
+}
+
 // TestOvertakenBeforeItIsAsked: nobody is asked for what no answer can make run; it is void at once, and the audit says so. What may have been
 // attempted is asked for.
 func TestOvertakenBeforeItIsAsked(t *testing.T) {
