@@ -120,6 +120,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 	if !ok || r.Expires <= 0 {
 		return a, schemas.Errorf(schemas.Invalid, op, "action %q, expires %s", r.ActionID, r.Expires)
 	}
+	r.Entity, r.Version = pg.Clean(r.Entity, schemas.MaxEntity), pg.Clean(r.Version, 200) // as they are kept, which they are compared with
 	err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error {
 		if err := r.holds(ctx, tx); err != nil {
 			return err
@@ -170,7 +171,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::bigint * interval '1 microsecond', $16, CASE WHEN $16 <> '' THEN now() END
 			FROM subscriptions s WHERE s.name = $1 ORDER BY s.generation LIMIT 1 RETURNING *)
 			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`,
-			r.Subscription, id, r.Action, r.Destination, r.Digest[:], pg.Clean(r.Entity, 1000), pg.Clean(r.Version, 200), r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
+			r.Subscription, id, r.Action, r.Destination, r.Digest[:], r.Entity, r.Version, r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
 			pg.Clean(r.Why, 1000), pg.Clean(r.Sends, MaxApprovalSends), r.Roles, r.FourEyes, r.Expires.Microseconds(), r.Asks))
 		if err == nil && r.Overtaken && !r.Doubt { // no answer could make it run: nobody is told
 			a, err = voidApproval(ctx, tx, a.ID, movedOn)

@@ -155,6 +155,19 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// TestApprovalOfALongEntity: texts as long as events may have are compared whole.
+func TestApprovalOfALongEntity(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	r := asksFor(f, "long")
+	r.Entity = strings.Repeat("e", schemas.MaxEntity)
+	r.Version = schemas.Version{Kind: schemas.Monotonic, Text: strings.Repeat("9", schemas.MaxVersionText)}.Sortable()
+	asked := f.askApproval(r)
+	if a := f.askApproval(r); a.ID != asked.ID || a.Entity != r.Entity {
+		t.Errorf("asked once more: %d, and before %d", a.ID, asked.ID)
+	}
+}
+
 // TestApprovalsOfAnotherClock: what was asked since an operator has had the action run again counts, and nothing from before, whatever the database's
 // clock says.
 func TestApprovalsOfAnotherClock(t *testing.T) {
