@@ -168,6 +168,54 @@ func TestApprovalOfALongEntity(t *testing.T) {
 	}
 }
 
+// TestTightenedApproval: what waits, or was approved and not used, is asked for anew where the file asks for more now; not where it asks for less, or two
+// processes with two files would each ask whenever a partition changes hands.
+func TestTightenedApproval(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	n := 0
+	for _, tt := range []struct {
+		name   string
+		change func(*ApprovalRequest)
+		anew   bool
+	}{
+		{"two persons", func(r *ApprovalRequest) { r.FourEyes = true }, true},
+		{"another role", func(r *ApprovalRequest) { r.Roles = []string{"admin"} }, true},
+		{"one role fewer", func(r *ApprovalRequest) { r.Roles = r.Roles[1:] }, true},
+		{"a role more", func(r *ApprovalRequest) { r.Roles = append(r.Roles, "admin") }, false},
+		{"the same in another order", func(r *ApprovalRequest) { r.Roles = []string{"operator", "approver"} }, false},
+	} {
+		for _, was := range []ApprovalState{ApprovalWaiting, ApprovalApproved, ApprovalUsed} {
+			n++
+			r := asksFor(f, strconv.Itoa(n))
+			r.Roles = []string{"approver", "operator"}
+			first := f.askApproval(r)
+			if was != ApprovalWaiting {
+				f.answerApproval(first.ID, "jo", true)
+			}
+			if was == ApprovalUsed {
+				f.askApproval(r)
+			}
+			tt.change(&r)
+			a := f.askApproval(r)
+			anew := tt.anew && was != ApprovalUsed
+			if (a.ID != first.ID) != anew || anew && (a.State != ApprovalWaiting || a.FourEyes != r.FourEyes || !slices.Equal(a.Roles, r.Roles)) {
+				t.Errorf("%s, %s: asked anew %t: %s %t %v", tt.name, was, a.ID != first.ID, a.State, a.FourEyes, a.Roles)
+			}
+			if b, err := f.l.Approval(t.Context(), first.ID); err != nil || anew != (b.State == ApprovalVoid) {
+				t.Errorf("%s, %s: the first is %s: %s %v", tt.name, was, b.State, b.Reason, err)
+			}
+		}
+	}
+	r := asksFor(f, "both")
+	r.FourEyes = true
+	first := f.askApproval(r)
+	r.FourEyes = false
+	if a := f.askApproval(r); a.ID != first.ID || !a.FourEyes {
+		t.Errorf("loosened: %d after %d, %t", a.ID, first.ID, a.FourEyes)
+	}
+}
+
 // TestApprovalsOfAnotherClock: what was asked since an operator has had the action run again counts, and nothing from before, whatever the database's
 // clock says.
 func TestApprovalsOfAnotherClock(t *testing.T) {
