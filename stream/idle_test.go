@@ -133,6 +133,28 @@ func (n noting) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Cla
 	return err
 }
 
+// A partition of which the ledger lacks what was written is claimed again, although no record comes: what was buffered for a gap would wait for that.
+func TestIdlePartitionThatTheLedgerIsBehindIsClaimedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	m := newMemory()
+	cfg := r.config(older{m}, newLanes())
+	cfg.IdleSweep = 20 * time.Millisecond
+	r.start(cfg)
+	m.until(t, "another claim", func() bool { return len(m.claims) == 2 })
+	m.until(t, "which is caught up", func() bool { return !m.caughtUp[0].IsZero() })
+}
+
+// older is a ledger that lacks what its first claim has written.
+type older struct{ *memory }
+
+func (o older) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error {
+	if claims[0].Epoch == 1 {
+		return &ledger.BehindError{Fences: map[int32]bool{claims[0].ID: true}}
+	}
+	return o.memory.CaughtUp(ctx, at, claims)
+}
+
 // Lines to forget are looked for beside the batches, however long that takes, and go between two of them.
 func TestLinesAreLookedForBesideBatches(t *testing.T) {
 	t.Parallel()

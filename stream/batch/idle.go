@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -111,9 +112,24 @@ func (s *idleSweep) recordCaughtUp(partitions []*Partition) {
 	}
 	ctx, cancel = context.WithTimeout(s.l.ctx, observeTimeout)
 	defer cancel()
-	if err := s.l.cfg.Ledger.CaughtUp(ctx, at, read); err != nil {
+	err = s.l.cfg.Ledger.CaughtUp(ctx, at, read)
+	if e, ok := errors.AsType[*ledger.BehindError](err); ok {
+		s.claimAgain(partitions, e.Fences)
+	} else if err != nil {
 		s.warnNotRecorded(len(read), err)
 	}
+}
+
+// claimAgain ends the runs of partitions of which the ledger lacks what was written: their next claims read again from where the ledger is. Without it
+// that would wait for the next record, and with it what was buffered for a gap.
+func (s *idleSweep) claimAgain(partitions []*Partition, behind map[int32]bool) {
+	s.l.do(s.l.ctx, func() {
+		for _, p := range partitions {
+			if behind[p.Claim.ID] {
+				s.l.end(p, ErrFenced)
+			}
+		}
+	})
 }
 
 // readToTheEnd asks the brokers for the ends of partitions, and returns the claims of those that are read to their end. A partition

@@ -72,7 +72,9 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 
 // overtaken returns how guards find out whether a head's entity has a newer version by now, or nobody can tell; nil if the head goes on all the same.
 func (w *workers) overtaken(e *entry) func(context.Context) (bool, error) {
-	if e.Attempts > e.Spent && e.Status != ledger.WaitingApproval || e.Late || e.Replay != nil && e.Replay.Force {
+	// Spent are the attempts of runs before, and those of this run while the destination was away, each of which may have acted.
+	attempted := e.Attempts > min(e.Spent, e.unmade)
+	if attempted && e.Status != ledger.WaitingApproval || e.Late || e.Replay != nil && e.Replay.Force {
 		return nil
 	}
 	return func(ctx context.Context) (bool, error) {

@@ -528,10 +528,20 @@ func TestWaitingActionIsSuperseded(t *testing.T) {
 // A guard can find out that the entity has moved on, of what was not attempted in this run: also where a guard behind it holds the action, or the
 // destination takes nothing.
 func TestGuardsSeeThatTheEntityHasMovedOn(t *testing.T) {
+	for _, away := range []bool{false, true} {
+		t.Run(fmt.Sprintf("breaker open %t", away), func(t *testing.T) { guardsSeeThatTheEntityHasMovedOn(t, away) })
+	}
+}
+
+// guardsSeeThatTheEntityHasMovedOn has an attempt that may have acted fail; away, while the breaker is open by those of another entity.
+func guardsSeeThatTheEntityHasMovedOn(t *testing.T, away bool) {
 	var mu sync.Mutex
 	var seen []string
 	holds := policy.Verdict{Status: ledger.WaitingBudget, Reason: policy.Budget, Text: "used up", Again: time.Minute}
 	g := guardFunc{before: func(ctx context.Context, a sink.Action) (policy.Verdict, error) {
+		if a.Event.Entity == "other" {
+			return policy.Verdict{}, nil
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		if a.Overtaken == nil {
@@ -545,9 +555,16 @@ func TestGuardsSeeThatTheEntityHasMovedOn(t *testing.T) {
 		}
 		return holds, err
 	}}
-	in(t, guardedBy(g), func(t *testing.T, r *rig) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newShared(t, destination.Policy{Concurrency: 4, Breaker: destination.Breaker{Failures: 1, Window: time.Minute, Wait: 5 * time.Second, MaxWait: 5 * time.Second}})
+		r := setup(t, guardedBy(g, sharing(d, &script{})))
+		defer r.stop()
+		r.begin(t)
 		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
-			if a.Attempt == 1 {
+			switch {
+			case a.Event.Entity == "other":
+				return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassBusy, Err: errors.New("busy")}
+			case a.Attempt == 1:
 				return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassTimeout, Err: errors.New("late")}
 			}
 			return sink.Outcome{}, nil
@@ -555,9 +572,15 @@ func TestGuardsSeeThatTheEntityHasMovedOn(t *testing.T) {
 		r.Add(r.claim, []Item{r.state("a", 1)})
 		time.Sleep(time.Second)
 		r.Add(r.claim, []Item{r.state("a", 2)})
+		if away {
+			r.Add(r.claim, []Item{r.state("other", 1)})
+		}
 		time.Sleep(10 * time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		same(t, "seen", seen, []string{"a#1 false", "a#1 true", "a#1 goes on", "a#2 false", "a#2 goes on"})
+		if n := r.mem.action(r.claim, 1).Spent; (n > 0) != away {
+			t.Errorf("%d attempts were spent", n)
+		}
 	})
 }

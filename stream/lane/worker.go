@@ -107,6 +107,7 @@ func (w *workers) act(e *entry, d *sinkQueue, event *schemas.Event) {
 		w.s.abandon(e, d)
 	case unsafe && !d.user.StillAllowed(e.permit):
 		w.after(a, sink.Outcome{}, policy.NotMade)
+		e.unmade++
 		res := w.endAttempt(e, d, sink.Idempotent, time.Now(), sink.Outcome{}, sink.ClassBusy, errBlocked)
 		res.Marked = true
 		w.finish(e, d, res, nil)

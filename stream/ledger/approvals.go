@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -49,7 +50,7 @@ type ApprovalRequest struct {
 	FourEyes     bool
 	Expires      time.Duration
 	Asks         string // the destination that is told of the question, as the team calls it; empty: none is
-	// Since is when an operator last had the action run again: what was said before that does not count. Zero: nobody has.
+	// Since is when an operator last had the action run again, by this process's clock: what was said before that does not count. Zero: nobody has.
 	Since time.Time
 	// Overtaken says that the entity has a newer version by now, and that no attempt of this run is recorded; Doubt that one may have been made all the
 	// same, whose process was killed.
@@ -110,7 +111,8 @@ func scanApproval(row pgx.CollectableRow) (a Approval, err error) {
 }
 
 // AskApproval returns a person's word on an action, and asks for it if nobody was asked yet, or what is to be sent has changed since. An approval
-// that it returns as approved is used up by that: it holds for the attempts of this run of the action, as long as they are to send the same.
+// that it returns as approved is used up by that: it holds for the attempts of this run of the action, as long as they are to send the same. One that is
+// not used up is asked for anew where others must give it now; where it could be had more easily, the stricter stays.
 // A denial holds for the whole run. What is overtaken when it is first asked for is void at once. Who has lost the fence is told nothing, and changes
 // nothing: its file may be an older one, and what it would send another thing than was approved. Errors are of kind Unavailable, [ErrFenced]
 // among them, or Invalid if the request is.
@@ -120,16 +122,22 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 	if !ok || r.Expires <= 0 {
 		return a, schemas.Errorf(schemas.Invalid, op, "action %q, expires %s", r.ActionID, r.Expires)
 	}
+	r.Entity, r.Version = pg.Clean(r.Entity, schemas.MaxEntity), pg.Clean(r.Version, 200) // as they are kept, which they are compared with
 	err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error {
 		if err := r.holds(ctx, tx); err != nil {
 			return err
 		}
 		last, err := oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1 FOR UPDATE OF p`, id))
-		known := err == nil && !r.Since.After(last.AskedAt)
+		known := err == nil
+		if known && !r.Since.IsZero() {
+			// All by the database's clock. now() is when tx began, before the age is taken, so that a question of this run is never taken for an older one.
+			err = tx.QueryRow(ctx, `SELECT $1 >= now() - $2::bigint * interval '1 microsecond'`, last.AskedAt, time.Since(r.Since).Microseconds()).Scan(&known)
+		}
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
 		same := last.Entity == r.Entity && last.Version == r.Version && string(last.Digest) == string(r.Digest[:])
+		more := r.FourEyes && !last.FourEyes || slices.ContainsFunc(last.Roles, func(role string) bool { return !slices.Contains(r.Roles, role) })
 		open := last.State == ApprovalWaiting || last.State == ApprovalApproved
 		begun := r.Doubt && same && last.State == ApprovalUsed // it would be told as denied, and may have had its effect
 		switch {
@@ -145,19 +153,23 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		case known && same && last.State == ApprovalUsed:
 			a, a.State = last, ApprovalApproved
 			return nil
-		case known && same && last.State == ApprovalApproved:
+		case known && same && !more && last.State == ApprovalApproved:
 			if a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = 'used', sends = '' WHERE id = $1 RETURNING *)
 				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID)); err == nil {
 				a.State = ApprovalApproved
 			}
 			return err
-		case known && same && last.State == ApprovalWaiting:
+		case known && same && !more && last.State == ApprovalWaiting:
 			a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = CASE WHEN expires_at <= now() THEN 'expired' ELSE state END, sends = CASE WHEN expires_at <= now() THEN '' ELSE sends END,
 				answered_at = CASE WHEN expires_at <= now() THEN now() END WHERE id = $1 RETURNING *)
 				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID))
 			return err
 		case open:
-			if _, err := voidApproval(ctx, tx, last.ID, "what is to be done has changed, and is asked for anew"); err != nil {
+			why := "what is to be done has changed, and is asked for anew"
+			if known && same {
+				why = "who must approve it has changed, and is asked anew"
+			}
+			if _, err := voidApproval(ctx, tx, last.ID, why); err != nil {
 				return err
 			}
 		}
@@ -166,7 +178,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::bigint * interval '1 microsecond', $16, CASE WHEN $16 <> '' THEN now() END
 			FROM subscriptions s WHERE s.name = $1 ORDER BY s.generation LIMIT 1 RETURNING *)
 			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`,
-			r.Subscription, id, r.Action, r.Destination, r.Digest[:], pg.Clean(r.Entity, 1000), pg.Clean(r.Version, 200), r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
+			r.Subscription, id, r.Action, r.Destination, r.Digest[:], r.Entity, r.Version, r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
 			pg.Clean(r.Why, 1000), pg.Clean(r.Sends, MaxApprovalSends), r.Roles, r.FourEyes, r.Expires.Microseconds(), r.Asks))
 		if err == nil && r.Overtaken && !r.Doubt { // no answer could make it run: nobody is told
 			a, err = voidApproval(ctx, tx, a.ID, movedOn)

@@ -155,6 +155,96 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
+// TestApprovalOfALongEntity: texts as long as events may have are compared whole.
+func TestApprovalOfALongEntity(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	r := asksFor(f, "long")
+	r.Entity = strings.Repeat("e", schemas.MaxEntity)
+	r.Version = schemas.Version{Kind: schemas.Monotonic, Text: strings.Repeat("9", schemas.MaxVersionText)}.Sortable()
+	asked := f.askApproval(r)
+	if a := f.askApproval(r); a.ID != asked.ID || a.Entity != r.Entity {
+		t.Errorf("asked once more: %d, and before %d", a.ID, asked.ID)
+	}
+}
+
+// TestTightenedApproval: what waits, or was approved and not used, is asked for anew where the file asks for more now; not where it asks for less, or two
+// processes with two files would each ask whenever a partition changes hands.
+func TestTightenedApproval(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	n := 0
+	for _, tt := range []struct {
+		name   string
+		change func(*ApprovalRequest)
+		anew   bool
+	}{
+		{"two persons", func(r *ApprovalRequest) { r.FourEyes = true }, true},
+		{"another role", func(r *ApprovalRequest) { r.Roles = []string{"admin"} }, true},
+		{"one role fewer", func(r *ApprovalRequest) { r.Roles = r.Roles[1:] }, true},
+		{"a role more", func(r *ApprovalRequest) { r.Roles = append(r.Roles, "admin") }, false},
+		{"the same in another order", func(r *ApprovalRequest) { r.Roles = []string{"operator", "approver"} }, false},
+	} {
+		for _, was := range []ApprovalState{ApprovalWaiting, ApprovalApproved, ApprovalUsed} {
+			n++
+			r := asksFor(f, strconv.Itoa(n))
+			r.Roles = []string{"approver", "operator"}
+			first := f.askApproval(r)
+			if was != ApprovalWaiting {
+				f.answerApproval(first.ID, "jo", true)
+			}
+			if was == ApprovalUsed {
+				f.askApproval(r)
+			}
+			tt.change(&r)
+			a := f.askApproval(r)
+			anew := tt.anew && was != ApprovalUsed
+			if (a.ID != first.ID) != anew || anew && (a.State != ApprovalWaiting || a.FourEyes != r.FourEyes || !slices.Equal(a.Roles, r.Roles)) {
+				t.Errorf("%s, %s: asked anew %t: %s %t %v", tt.name, was, a.ID != first.ID, a.State, a.FourEyes, a.Roles)
+			}
+			if b, err := f.l.Approval(t.Context(), first.ID); err != nil || anew != (b.State == ApprovalVoid) {
+				t.Errorf("%s, %s: the first is %s: %s %v", tt.name, was, b.State, b.Reason, err)
+			}
+		}
+	}
+	r := asksFor(f, "both")
+	r.FourEyes = true
+	first := f.askApproval(r)
+	r.FourEyes = false
+	if a := f.askApproval(r); a.ID != first.ID || !a.FourEyes {
+		t.Errorf("loosened: %d after %d, %t", a.ID, first.ID, a.FourEyes)
+	}
+}
+
+// TestApprovalsOfAnotherClock: what was asked since an operator has had the action run again counts, and nothing from before, whatever the database's
+// clock says.
+func TestApprovalsOfAnotherClock(t *testing.T) {
+	t.Parallel()
+	for _, ahead := range []string{"-1 hour", "1 hour"} {
+		f := setup(t)
+		r := asksFor(f, "again")
+		f.exec(`CREATE FUNCTION now() RETURNS timestamptz STABLE LANGUAGE sql AS $$ SELECT pg_catalog.now() + interval '` + ahead + `' $$`)
+		f.exec(`ALTER TABLE approvals ALTER asked_at SET DEFAULT ` + f.cfg.Schema + `.now()`)
+		settings := f.cfg.withDefaults().settings(false)
+		settings["search_path"] += ", pg_catalog" // ours before that of Postgres
+		pool, err := f.l.db.Pool(t.Context(), settings, 1, time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.l.hot = pool
+		denied := f.askApproval(r)
+		f.answerApproval(denied.ID, "jo", false)
+		r.Since = time.Now()
+		asked := f.askApproval(r)
+		if asked.ID == denied.ID || asked.State != ApprovalWaiting {
+			t.Errorf("database's clock %s ahead, what was denied before: %+v", ahead, asked)
+		}
+		if a := f.askApproval(r); a.ID != asked.ID || a.State != ApprovalWaiting {
+			t.Errorf("database's clock %s ahead, asked once more: %+v", ahead, a)
+		}
+	}
+}
+
 // TestOvertakenBeforeItIsAsked: nobody is asked for what no answer can make run; it is void at once, and the audit says so. What may have been
 // attempted is asked for.
 func TestOvertakenBeforeItIsAsked(t *testing.T) {

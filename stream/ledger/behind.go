@@ -7,9 +7,17 @@ package ledger
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
+
+// BehindError says of which claims the ledger lacks what they know, by fence. Nothing was written for them; they must be claimed again.
+type BehindError struct{ Fences map[int32]bool }
+
+func (e *BehindError) Error() string {
+	return fmt.Sprintf("the ledger lacks what %d claims have written", len(e.Fences))
+}
 
 // revisionsOf are the parameters of notBehind.
 func revisionsOf(claims ...*Claim) [][]byte {

@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/stream/sink"
 	"github.com/jackc/pgx/v5"
@@ -83,5 +85,33 @@ func TestLedgerComesBackOlder(t *testing.T) {
 	}
 	if got := f.openAs(c); len(got) > 0 {
 		t.Errorf("still open: %v", got)
+	}
+}
+
+// What a claim remembers of an idle partition is not written to a ledger that came back older, either: the mark would cover actions whose
+// lane_seqs are given again. Its caller learns which claim that is, and another partition is not held up by it.
+func TestIdlePartitionOfAnOlderLedger(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c, other := f.claim(0), f.claim(1)
+	f.apply(c, seq(0, "a", 1))
+	f.apply(other, seq(0, "x", 1))
+	f.record(done(c, 1, 1), done(other, 1, 1))
+	restore := f.restorable()
+	f.apply(c, seq(1, "b", 1), seq(2, "d", 1))
+	f.record(done(c, 2, 1), done(c, 3, 1))
+	restore()
+
+	err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c, other})
+	if behind, ok := errors.AsType[*BehindError](err); !ok || !behind.Fences[c.ID] || behind.Fences[other.ID] {
+		t.Error("the claim is not told: ", err)
+	}
+	if low := f.texts(`SELECT format('%s at %s', fence, lane_low) FROM progress ORDER BY fence`); !slices.Equal(low, []string{"1 at 1", "2 at 2"}) {
+		t.Error("the marks: ", low)
+	}
+	f.apply(f.claim(0), seq(1, "b", 1), seq(2, "e", 1))
+	c = f.claim(0)
+	if want, got := []string{"2:b-1:pending:0", "3:e-1:pending:0"}, f.openAs(c); !slices.Equal(got, want) {
+		t.Errorf("open: %v, want %v", got, want)
 	}
 }

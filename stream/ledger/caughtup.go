@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -20,14 +21,20 @@ func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 // CaughtUp stores that the claims' partitions were processed to their end as of at. An idle partition has no batches that store it, and
 // would keep every window. at is by the database's clock, which closes the windows: what [Namespace.Now] returned before the brokers were
 // asked for the ends. A time in the future counts as now. Fenced claims are left out. It also gives rows to open actions that keep a
-// closed window, see giveRows.
+// closed window, see giveRows. A [BehindError] says which claims know of more than the ledger, and that what was asked for is written for all
+// others: an idle partition has no batch that would find out.
 func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim) error {
+	behind := n.behind(ctx, claims)
+	claims = slices.DeleteFunc(slices.Clone(claims), func(c *Claim) bool { return behind[c.ID] })
 	err := recorder{n}.giveRowsNow(ctx, claims)
 	if err == nil {
 		err = n.ledger.transact(ctx, func(tx pgx.Tx) error { return caughtUp(ctx, tx, at, claims) })
 	}
 	if err != nil {
 		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: pg.Redact(err)}
+	}
+	if len(behind) > 0 {
+		return &BehindError{behind}
 	}
 	return nil
 }
@@ -39,7 +46,14 @@ FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.
 // caughtUp is CaughtUp in a transaction, without rows for open actions.
 func caughtUp(ctx context.Context, tx pgx.Tx, at time.Time, claims []*Claim) error {
 	for _, c := range claimsSorted(claims) {
-		_, err := tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())
+		held, err := c.held(ctx, tx) // asked again here: the ledger may just have come back older
+		if err != nil {
+			return err
+		}
+		if !held {
+			continue
+		}
+		_, err = tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())
 		if err := pg.OrMissed(processedWrite.Counted, err); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
@@ -37,7 +38,7 @@ var ErrTooFar = errors.New("its version line is gone, and too many actions came 
 // of operators' lists: replays of a hundred thousand dead letters, each of which may read MaxLag events, take none of the batches'. The error wraps [ErrTooFar] if it took longer than those may; any other, of kind Unavailable, means that another call
 // may find out.
 func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, error) {
-	if a.Version.Kind == schemas.None {
+	if n.spec.InArrivalOrder(a) {
 		return false, nil
 	}
 	line := []any{c.ID, string(a.Entity), a.Version.Clock}
@@ -53,6 +54,12 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "look for newer versions of " + n.spec.Name, Err: pg.Redact(err)}
 	}
 	return newerThan(a.Version, versions), nil
+}
+
+// InArrivalOrder reports whether nothing is newer than an action: its version orders nothing, or the subscription does not order by it, or did not when it
+// was decided.
+func (s *Spec) InArrivalOrder(a Action) bool {
+	return a.Version.Kind == schemas.None || a.Reason == gate.ReasonArrival || s.Policy.Order == gate.OrderArrival
 }
 
 // newerThan reports whether one of versions, of the same line as v, is newer.

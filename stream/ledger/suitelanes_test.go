@@ -547,6 +547,26 @@ var commanding = []property{
 			f.Errorf("forced: %+v", a)
 		}
 	}},
+	{"in arrival order nothing is newer, whatever its version", func(f *fixture) {
+		f.start(func(s *ledger.Spec) { s.Policy.Order = gate.OrderArrival })
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "a", 2))
+		overtaken := func(why string) {
+			for _, a := range f.open(c) {
+				if newer, err := f.l.Overtaken(f.ctx(), c, a); newer || err != nil {
+					f.Errorf("%s, %s: %t %v", why, a.EventID, newer, err)
+				}
+			}
+		}
+		overtaken("in that order")
+		f.l = f.start(func(s *ledger.Spec) { s.Policy.Order = gate.OrderVersion })
+		c = f.claim(0)
+		overtaken("decided in that order, which was changed")
+		f.apply(c, seq(2, "b", 1), seq(3, "b", 2))
+		f.l = f.start(func(s *ledger.Spec) { s.Policy.Order = gate.OrderArrival })
+		c = f.claim(0)
+		overtaken("now in that order")
+	}},
 	{"what died without an attempt and is stale runs when it is forced", func(f *fixture) {
 		f.start(func(s *ledger.Spec) { s.Policy.Then = gate.ThenDeadLetter })
 		c := f.claim(0)

@@ -67,9 +67,11 @@ type namedCap struct {
 
 // charge is what an action was counted with before its attempt.
 type charge struct {
-	at   time.Time
-	keep time.Duration
-	cost []reserved
+	at       time.Time
+	keep     time.Duration
+	attempt  int  // the last that it is known to be for: one that is not made leaves it to the next
+	accepted bool // the attempt was made, and its result is to come; if it never does, the next attempt asks anew, and this stays used
+	cost     []reserved
 }
 
 type reserved struct {
@@ -139,7 +141,7 @@ func (g *Budgets) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 	if asks == nil {
 		return Verdict{}, nil
 	}
-	c := &charge{at: time.Now(), keep: keepCharge, cost: make([]reserved, 0, len(budgets))}
+	c := &charge{at: time.Now(), keep: keepCharge, attempt: a.Attempt, cost: make([]reserved, 0, len(budgets))}
 	for i := range asks {
 		v, window, err := g.take(ctx, &asks[i])
 		if err != nil || v.Status != "" {
@@ -171,7 +173,7 @@ type ask struct {
 func (g *Budgets) asks(list []ask, budgets []Allowance, a sink.Action) []ask {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.charged[a.ID] != nil {
+	if c := g.charged[a.ID]; c != nil && (!c.accepted || a.Attempt <= c.attempt) {
 		return nil
 	}
 	for i := range budgets {
@@ -227,14 +229,15 @@ func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
 	case class == NotMade: // it stays counted, for when it is asked for again
 		g.mu.Unlock()
 		return
-	case c == nil:
+	case c == nil || a.Attempt < c.attempt: // or of an attempt before the one that was counted last
 		c = g.uncharged(a)
 	case out.Later && class == sink.ClassOK && out.Cost == 0: // its result says what it has cost
-		c.keep = keepLong
+		c.keep, c.attempt, c.accepted = keepLong, a.Attempt, true
 		g.mu.Unlock()
 		return
+	default:
+		delete(g.charged, a.ID)
 	}
-	delete(g.charged, a.ID)
 	if out.Cost > 0 {
 		for _, r := range c.cost {
 			g.last[r.limit.Name] = int64(out.Cost)
@@ -248,7 +251,7 @@ func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
 	}
 }
 
-// uncharged is the charge of an action that another process has counted, if any has: what that has set aside for it stays used. The caller holds mu.
+// uncharged is the charge of an attempt that another process has counted, or this one before another attempt: what that has set aside for it stays used. The caller holds mu.
 func (g *Budgets) uncharged(a sink.Action) *charge {
 	c := &charge{}
 	for _, b := range g.of(a.Destination, a.Name) {

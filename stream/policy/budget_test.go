@@ -190,12 +190,26 @@ func TestBudgetOfCost(t *testing.T) {
 		used(4e6)
 		run(10, sink.Outcome{Later: true})
 		used(5e6)
-		before(t, g, action(10, "1")) // its retry, after silence
+		if v := before(t, g, action(10, "1")); v.Status != "" { // the same attempt, under the next claim
+			t.Errorf("%+v", v)
+		}
+		used(5e6)
+		retry := action(10, "1")
+		retry.Attempt = 2
+		before(t, g, retry) // after silence; what was set aside for the attempt before it stays used
+		used(6e6)
 		g.After(action(10, "1"), sink.Outcome{Cost: 2e6}, policy.TooLate)
-		g.After(action(10, "1"), sink.Outcome{Cost: 3e6}, sink.ClassOK)
+		g.After(retry, sink.Outcome{Cost: 3e6}, sink.ClassOK)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		used(9e6)
+		used(10e6)
+		run(11, sink.Outcome{Later: true})
+		run(12, sink.Outcome{Cost: 80e6})
+		retry = action(11, "1")
+		retry.Attempt = 2
+		if v := before(t, g, retry); v.Status != ledger.WaitingBudget {
+			t.Errorf("a retry of work that fell silent: %+v", v)
+		}
 	})
 }
 

@@ -549,7 +549,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "reason", doc: "Why; shown with what it denies, and to who is asked."},
 		{name: "ask", doc: "Of a rule that says approve: the destination that is told of each question, as ask of an approval has it; at the top a shared one that each team may use. An action's own approval.ask comes first, then that of the first rule that asks.", computed: "none: forebay attention and the console have it"},
 	}},
-	reflect.TypeFor[Approval](): {shown: true, doc: "A person's word, given with `forebay approvals approve`.", fields: []field{
+	reflect.TypeFor[Approval](): {shown: true, doc: "A person's word, given with `forebay approvals approve`. Where the file asks for more than before (four_eyes, fewer roles), what waits is asked anew.", fields: []field{
 		{name: "roles", doc: "Whose word counts, beside that of admins.", computed: "approver", values: access.RolesWith(access.Approve)},
 		{name: "expires", doc: "After how long without an answer the action is denied, 1m to 30d.", def: "24h"},
 		{name: "four_eyes", doc: "Two persons must approve, and none of them may have had the action run again. They are told apart by name: give each person one, a token or a sign-in.", def: "false"},

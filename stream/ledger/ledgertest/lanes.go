@@ -20,7 +20,7 @@ func (a *action) parks() bool {
 
 // Overtaken is [ledger.Namespace.Overtaken].
 func (p *Process) Overtaken(ctx context.Context, c *ledger.Claim, a ledger.Action) (overtaken bool, err error) {
-	if a.Version.Kind == schemas.None {
+	if p.spec.InArrivalOrder(a) {
 		return false, nil
 	}
 	err = p.read(ctx, "overtaken", func() error {
