@@ -320,3 +320,26 @@ func TestBudgetsMakeNamesOnce(t *testing.T) { // not parallel: it counts allocat
 		t.Errorf("of %d caps it is told what is used", told)
 	}
 }
+
+// TestReplayOfWhatFellSilentIsARun: a run that was answered 202, and of which nobody has heard again, counts as another once an operator has it run
+// again. A retry counts as none.
+func TestReplayOfWhatFellSilentIsARun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		g := budgets(t, &store, policy.Allowance{Path: "teams.acme.budget", Runs: policy.Cap{Limit: 2, Per: time.Hour}, OnLimit: ledger.WaitingBudget})
+		a := action(1, "1")
+		for _, step := range []struct {
+			attempt, unmade int
+			want            ledger.Status
+		}{{1, 0, ""}, {2, 0, ""}, {3, 2, ""}, {4, 2, ""}, {5, 4, ledger.WaitingBudget}} {
+			a.Attempt, a.Unmade = step.attempt, step.unmade
+			if v := before(t, g, a); v.Status != step.want {
+				t.Errorf("attempt %d, %d of a run before: %+v", step.attempt, step.unmade, v)
+			}
+			if step.want == "" {
+				g.After(a, sink.Outcome{Later: true}, sink.ClassOK)
+			}
+		}
+	})
+}
