@@ -36,6 +36,7 @@ func TestSecuredKafka(t *testing.T) {
 	r.grantByKafkasTool(k, list)
 	grant(t, root, list)
 	t.Run("product", func(t *testing.T) { r.runsWithTheseRights(t, k, root) })
+	t.Run("a team without rights", func(t *testing.T) { r.withoutATeam(t) })
 	t.Run("matrix", func(t *testing.T) { matrix(t, k.Bootstrap(), list, []string{r.team, "other"}) })
 	t.Run("ways in", func(t *testing.T) { r.waysIn(t, k) })
 	mine, tls := k.Issue("certified", time.Hour), "tls: {ca_file: "+k.CAFile+"}"
@@ -324,6 +325,31 @@ func unsigned(user string) string { return unsignedUntil(user, time.Now().Add(ti
 func unsignedUntil(user string, until time.Time) string {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	return part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, user, until.Add(-2*time.Hour).Unix(), until.Unix())) + "."
+}
+
+// withoutATeam starts an intake whose user has no right to the topics of one team: the others' deliveries are taken, and /readyz says what is missing.
+func (r *deployment) withoutATeam(t *testing.T) {
+	r.put("teams.d/third.yaml", "teams: {third: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}}}}\n")
+	defer os.Remove(filepath.Join(r.dir, "teams.d", "third.yaml"))
+	p := r.serve("intake")
+	r.deliver(issue(7, 4, 1))
+	said := ""
+	if !rig.Until(time.Minute, func() bool {
+		resp, err := http.Get("http://" + p.operator + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		said = string(body)
+		return resp.StatusCode == http.StatusOK && strings.Contains(said, "user forebay-intake has no right Write on topic events.third.github")
+	}) {
+		t.Errorf("/readyz says %s", said)
+	}
+	if says := "user forebay-intake has no right Describe on topic events.third.github"; !strings.Contains(p.output(), says) {
+		t.Errorf("the log does not say %s:\n%s", says, warnings([]byte(p.output())))
+	}
+	p.stop()
 }
 
 // withoutGroup runs a stream whose user may read the events and not join the groups: /readyz says what is missing.
