@@ -30,7 +30,7 @@ func newScanner(r Rekey, topic string, all map[int32]span) (*scanner, error) {
 	s.cl, err = kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: starts}), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxPartitionBytes(1<<20),
-		kgo.BrokerMaxReadBytes(max(4*r.RecordBytes, 100<<20)))...)
+		kgo.BrokerMaxReadBytes(max(4*r.RecordBytes, largestRequest)))...)
 	return s, err
 }
 
