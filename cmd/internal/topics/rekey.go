@@ -311,7 +311,7 @@ func (r Rekey) copyUnread(ctx context.Context, adm *kadm.Client, from map[int32]
 func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (int64, error) {
 	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(r.RecordBytes),
-		kgo.BrokerMaxWriteBytes(max(largestRequest, r.RecordBytes+requestRoom)),
+		kgo.BrokerMaxWriteBytes(max(largestRequest, r.RecordBytes+requestRoom)), kgo.MaxBufferedBytes(max(waitingBytes, 2*int(r.RecordBytes))),
 		record.Compressor())...)
 	if err != nil {
 		return 0, err

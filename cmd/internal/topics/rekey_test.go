@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -451,6 +452,55 @@ func TestRekeyOfTheLargestRecords(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	}
+}
+
+// TestRekeyWaitsForTheBrokers: what the brokers have not taken yet is bounded by its bytes, however many records that is.
+func TestRekeyWaitsForTheBrokers(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 2)
+	const size, count = 100 << 10, 2000 // three times the bound
+	for range count / 50 {
+		recs := make([]*kgo.Record, 50)
+		for i := range recs {
+			recs[i] = &kgo.Record{Key: []byte("k"), Value: make([]byte, size)}
+		}
+		r.send(recs...)
+	}
+	hold := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+	waits := waiting{full: make(chan struct{})}
+	r.rekey.Client = append(r.rekey.Client, kgo.WithHooks(&waits))
+	ended := make(chan error, 1)
+	go func() { _, err := r.rekey.Run(t.Context()); ended <- err }()
+	<-waits.full
+	if err := hold.Wait(t.Context(), hold.Hits()+3); err != nil { // time to read on
+		t.Fatal(err)
+	}
+	hold.Remove()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if most := waits.most.Load(); most > waitingBytes+size { // the record that waits for room counts
+		t.Errorf("%d bytes have waited, want %d at most", most, waitingBytes+size)
+	}
+}
+
+// waiting counts the bytes of records that wait in a client to be written.
+type waiting struct {
+	bytes, most atomic.Int64
+	full        chan struct{} // closed when waitingBytes are reached
+	once        sync.Once
+}
+
+func (w *waiting) OnProduceRecordBuffered(r *kgo.Record) {
+	if n := w.bytes.Add(int64(len(r.Value))); n > w.most.Load() { // called one after the other
+		if w.most.Store(n); n >= waitingBytes {
+			w.once.Do(func() { close(w.full) })
+		}
+	}
+}
+
+func (w *waiting) OnProduceRecordUnbuffered(r *kgo.Record, _ error) {
+	w.bytes.Add(-int64(len(r.Value)))
 }
 
 func TestRekeyThatFails(t *testing.T) {

@@ -92,7 +92,7 @@ type queue struct {
 // but no less than that of a record before it in the partition, since a partition's order counts more than its timestamps.
 func (q *queue) turn() int64 { return max(q.time, q.records[0].Timestamp.UnixMilli()) }
 
-// waitingBytes is how many bytes of records may wait in all queues together; each may hold one fetch more.
+// waitingBytes is how many bytes of records may wait in all queues together, each of which may hold one fetch more; and as many for the brokers.
 const waitingBytes = 64 << 20
 
 // merged calls each with every record of the topic's spans, in the order of its partition and, across partitions, in the order of
