@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -86,7 +88,7 @@ func deploySecured(t *testing.T, k *rig.SecuredKafka) *deployment {
 	if err := os.Mkdir(filepath.Join(r.dir, "teams.d"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	other := "teams: {other: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}}}}\n"
+	other := "teams: {other: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}, shop: {preset: shopify, secrets: [\"0123456789abcdef\"]}}}}\n"
 	if err := os.WriteFile(filepath.Join(r.dir, "teams.d", "other.yaml"), []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +98,7 @@ func deploySecured(t *testing.T, k *rig.SecuredKafka) *deployment {
 // exportRights asks the product for the rights.
 func (r *deployment) exportRights(more ...string) (list []rights.Right) {
 	r.t.Helper()
-	out := r.command(append([]string{"acls", "export", "-c", r.config, "--rekey", "-o", "json"}, more...)...)
+	out := r.command(append([]string{"acls", "export", "-c", r.config, "--rekey", "--reading", "-o", "json"}, more...)...)
 	var page struct{ Items []rights.Right }
 	if err := json.Unmarshal(out, &page); err != nil {
 		r.t.Fatal(err)
@@ -120,7 +122,7 @@ func createUsers(t *testing.T, root *kgo.Client, users []string) {
 // grantByKafkasTool runs the first command of --kafka with Kafka's own tool: what it grants are the first rights of the list.
 func (r *deployment) grantByKafkasTool(k *rig.SecuredKafka, list []rights.Right) {
 	r.t.Helper()
-	script := string(r.command("acls", "export", "-c", r.config, "--rekey", "--kafka"))
+	script := string(r.command("acls", "export", "-c", r.config, "--rekey", "--reading", "--kafka"))
 	if out, err := exec.CommandContext(r.t.Context(), "sh", "-n", "-c", script).CombinedOutput(); err != nil {
 		r.t.Errorf("the script is no shell's: %v %s", err, out)
 	}
@@ -185,6 +187,7 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 		}
 	}
 	r.redrivesAsStream(t, stream)
+	r.readsByHand(t, root)
 	ownConsumer(t, k, r.team)
 	stream.stop()
 	again := r.serveAs("one") // the same static member
@@ -209,6 +212,33 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 			}
 		}
 	}
+}
+
+// readsByHand has commands read events as admin, which may do so by `acls export --reading`.
+func (r *deployment) readsByHand(t *testing.T, root *kgo.Client) {
+	t.Helper()
+	var posted atomic.Int64
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost {
+			posted.Add(1)
+		}
+		fmt.Fprint(w, `{"orders":[]}`) // of a shop in which nothing has changed
+	}))
+	defer local.Close()
+	r.command("listen", r.team+"/github", "--forward-to", local.URL, "--since", "1h", "--count", "1", "-c", r.config)
+	if n := posted.Load(); n != 1 {
+		t.Errorf("listen --forward-to has posted %d events", n)
+	}
+	for _, topic := range []string{"events.other.shop", "quarantine.other.shop"} {
+		if err := root.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("{}")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token := filepath.Join(r.dir, "shop.token")
+	if err := os.WriteFile(token, []byte("shpat_0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.command("sources", "reconcile", "other/shop", "--since", "6h", "--token-file", token, "--hook", "acme.myshopify.com/2026-07/orders/updated", "--api-url", local.URL, "-c", r.config)
 }
 
 // redrivesAsStream has a record that lies in another partition than its key's redriven by the process that runs the subscription, in a
