@@ -237,7 +237,8 @@ func mapError(topic string, err error) error {
 	case errors.Is(err, kerr.UnknownTopicOrPartition), errors.Is(err, kerr.UnknownTopicID):
 		return schemas.Errorf(schemas.Unavailable, op, "%w; run `forebay topics apply`", err)
 	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, kgo.ErrRecordRetries), errors.Is(err, kgo.ErrClientClosed),
-		errors.Is(err, kgo.ErrAborting), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), kerr.IsRetriable(err), isNetwork(err):
+		errors.Is(err, kgo.ErrAborting), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled), kerr.IsRetriable(err), isNetwork(err),
+		errors.Is(err, kerr.SaslAuthenticationFailed): // the last: a password is set in the brokers and in the file one after the other
 		kind = schemas.Unavailable
 	}
 	return schemas.Errorf(kind, op, "%w", err)

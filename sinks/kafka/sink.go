@@ -244,9 +244,10 @@ func classify(err error) error {
 	}
 	class, untouched := sink.ClassNetwork, false
 	switch {
-	case is(err, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.SaslAuthenticationFailed,
-		kerr.TransactionalIDAuthorizationFailed):
+	case is(err, kerr.TopicAuthorizationFailed, kerr.ClusterAuthorizationFailed, kerr.TransactionalIDAuthorizationFailed):
 		class, untouched = sink.ClassDenied, true
+	case is(err, kerr.SaslAuthenticationFailed): // a password is set in the brokers and in the file one after the other: it may be a minute's
+		class, untouched = sink.ClassBusy, true
 	case is(err, kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidTopicException, kerr.InvalidRecord):
 		class, untouched = sink.ClassRejected, true
 	case is(err, kgo.ErrMaxBuffered):

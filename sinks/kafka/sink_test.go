@@ -220,6 +220,7 @@ func TestErrors(t *testing.T) {
 	}{
 		{kerr.TopicAuthorizationFailed, sink.ClassDenied, true},
 		{kerr.ClusterAuthorizationFailed, sink.ClassDenied, true},
+		{kerr.SaslAuthenticationFailed, sink.ClassBusy, true},
 		{kerr.MessageTooLarge, sink.ClassRejected, true},
 		{kerr.RecordListTooLarge, sink.ClassRejected, true},
 		{kerr.InvalidRecord, sink.ClassRejected, true},

@@ -41,7 +41,7 @@
 //
 // [SQL] creates five tables in the team's schema. forebay_positions says where a group is, and Kafka's commit only mirrors it, so that tools
 // show the lag: to read again, stop the program, set next_offset and, where events are to run again, delete their rows in
-// forebay_events and forebay_lines. To begin again as [Config].Begin says, delete all rows of the group, and the group in Kafka. Events that
+// forebay_events and forebay_lines. CONTRACT.md has the statements for a source that goes on in another topic. To begin again as [Config].Begin says, delete all rows of the group, and the group in Kafka. Events that
 // were decided longer ago than [Config].Dedupe are forgotten.
 //
 // A member that Kafka believes gone may wake up inside its transaction. It holds the position's row then, and the next owner waits for it;

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -830,6 +831,47 @@ func TestBeginNowMissesNothingThatComesLater(t *testing.T) {
 	}
 	f.start(t, now)
 	f.waitFor("again-1\nbetween-1\ngrown-1\nlater-1", `SELECT id FROM ran ORDER BY id`)
+}
+
+// A source goes on in another topic, and the group with it, as CONTRACT.md says: what it has decided is a duplicate there, an older state is stale, and
+// nothing that came before the group did is left out, though it began at the end of the old topic.
+func TestSourceGoesOnInAnotherTopic(t *testing.T) {
+	t.Parallel()
+	const next = "events.acme.next"
+	f := setup(t, 2)
+	f.send(revision("A", 1))
+	old := func(c *subscriber.Config) { c.Begin, c.Policy.Start = subscriber.BeginNow, gate.StartAny }
+	m := f.start(t, old)
+	f.waitFor("2", `SELECT count(*)::text FROM forebay_positions`)
+	f.send(revision("A", 3))
+	f.waitFor("A-3", `SELECT id FROM ran`)
+	if err := m.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Adm.CreateTopic(f.Ctx(), 3, 1, nil, next); err != nil {
+		t.Fatal(err)
+	}
+	older := revision("A", 2)
+	older.ID = "another-2"
+	producer := f.NewClient()
+	if err := producer.ProduceSync(f.Ctx(), record.Encode(next, revision("A", 3)), record.Encode(next, older), record.Encode(next, revision("A", 4))).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile("CONTRACT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, statements, _ := strings.Cut(string(text), "```sql\n")
+	statements, _, _ = strings.Cut(statements, "```")
+	statements = strings.NewReplacer("events.acme.github.24", next, "events.acme.github", streamtest.Topic).Replace(statements)
+	if tag, err := f.pool.Exec(t.Context(), statements); err != nil || tag.RowsAffected() != 1 {
+		t.Fatalf("%s: %v %v", statements, tag, err)
+	}
+	f.start(t, old, func(c *subscriber.Config) { c.Topics = []string{next} })
+	f.waitFor("A-3\nA-4", `SELECT id FROM ran ORDER BY n`)
+	if got := f.query(`SELECT concat_ws(' ', decision, reason) FROM forebay_events WHERE version IS NULL AND reason = 'older'`); got != "stale older" {
+		t.Errorf("the older state was decided %q", got)
+	}
 }
 
 // A policy that says one thing keeps the defaults of the others: a gap is waited for.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -336,7 +335,7 @@ func (a *App) runRoles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = a.checkTopics(ctx, kadm.NewClient(client))
+	err = a.checkTopics(ctx, client)
 	client.Close()
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/agents"
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/callback"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest"
@@ -202,7 +203,7 @@ func (in *intake) logTroubles(wrong map[string]producer.Trouble) {
 	const most = 20 // a broker that is away takes partitions of all topics with it
 	var troubles []string
 	for _, topic := range sortedKeys(wrong) {
-		troubles = append(troubles, wrong[topic].Err.Error())
+		troubles = append(troubles, brokers.Explain(wrong[topic].Err).Error())
 	}
 	said := ""
 	if len(troubles) > 0 {

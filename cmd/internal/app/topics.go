@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -45,6 +44,21 @@ func (u *unfitTopics) put(unfit topics.Unfit) {
 	}
 	u.topics, u.mended = unfit, make(chan struct{})
 	u.some.Store(len(unfit) > 0)
+}
+
+// still replaces those that were unfit at the start by what is left of them, and takes these out of unfit: the rest became so since.
+func (u *unfitTopics) still(unfit topics.Unfit) {
+	u.mu.Lock()
+	before := u.topics
+	u.mu.Unlock()
+	left := topics.Unfit{}
+	for name := range before {
+		if wrong, yet := unfit[name]; yet {
+			left[name] = wrong
+			delete(unfit, name)
+		}
+	}
+	u.put(left)
 }
 
 // err returns what is wrong with some topics, all if none is named, and nil if these are fit. file is the configuration's path.
@@ -93,18 +107,25 @@ func (a *App) topicsOf(at nameInTeam) []string {
 const topicGrace = 3 * time.Second
 
 // checkTopics looks for topics that are missing, or have settings with which an acknowledged delivery could be lost, and notes them. If
-// nothing of this process can run without them, it returns the error. It waits until the brokers answer, and up to topicGrace for missing
-// topics.
-func (a *App) checkTopics(ctx context.Context, adm *kadm.Client) error {
+// nothing of this process can run without them, it returns the error. It waits until the brokers answer, up to topicGrace for missing topics,
+// and while nothing but rights is missing and nothing can run.
+func (a *App) checkTopics(ctx context.Context, client *kgo.Client) error {
 	began := time.Now()
 	var notes []string
 	var unfit topics.Unfit
 	err := a.patiently(ctx, "topics", func(ctx context.Context) (err error) {
-		if notes, unfit, err = topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path); err != nil {
+		if notes, unfit, err = topics.Check(ctx, client, a.wantedTopics(), a.cfg.Path); err != nil {
 			return record.By(KafkaUser(a.file(), a.kafkaRole()), err)
 		}
-		if err := unfit.Err(a.cfg.Path); schemas.KindOf(err) == schemas.NotFound && time.Since(began) < topicGrace {
-			return &schemas.Error{Kind: schemas.Unavailable, Err: err} // patiently tries again after an error of this kind
+		switch err := unfit.Err(a.cfg.Path); schemas.KindOf(err) {
+		case schemas.NotFound:
+			if time.Since(began) < topicGrace {
+				return &schemas.Error{Kind: schemas.Unavailable, Err: err} // patiently tries again after an error of this kind
+			}
+		case schemas.Unavailable:
+			if !a.runsWithout(unfit) {
+				return err
+			}
 		}
 		return nil
 	})
@@ -149,41 +170,42 @@ func (a *App) recheckTopics(ctx context.Context) error {
 		return err
 	}
 	defer client.Close()
-	adm := kadm.NewClient(client)
-	var changed error
+	var changed, unseen error
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(topicsAgain):
 		}
-		_, unfit, err := topics.Check(ctx, adm, a.wantedTopics(), a.cfg.Path)
-		if err != nil {
+		_, unfit, err := topics.Check(ctx, client, a.wantedTopics(), a.cfg.Path)
+		if err != nil && unseen == nil && ctx.Err() == nil {
+			a.log.Warn("the topics cannot be looked at: whether one was changed is not known; it is tried again every 10 s", "error", err)
+		}
+		if unseen = err; err != nil {
 			continue // the brokers are away: the next look may find out
 		}
 		if a.unfit.some.Load() {
-			if a.unfit.put(unfit); len(unfit) == 0 {
-				a.log.Info("all topics can be used")
+			if a.unfit.still(unfit); !a.unfit.some.Load() {
+				a.log.Info("what did not run for its topics runs now")
 			}
-			continue
 		}
 		changed = a.tellChanged(unfit, changed)
 	}
 }
 
-// tellChanged logs, and has /readyz say, which topics were given settings with which no process would start, unless it said the same before (said).
-// It returns what it says now. Topics that are missing are left out: those who write to them or read them tell of these.
+// tellChanged logs, and has /readyz say, which topics were given settings with which no process would start, or may not be looked at any more,
+// unless it said the same before (said). It returns what it says now. Topics that are missing are left out: those who write to them or read them tell of these.
 func (a *App) tellChanged(unfit topics.Unfit, said error) error {
 	maps.DeleteFunc(unfit, func(_ string, wrong topics.Wrong) bool { return wrong == topics.Wrong{} })
 	a.unfit.changed.Store(&unfit)
 	err := unfit.Err(a.cfg.Path)
 	switch {
 	case err == nil && said != nil:
-		a.log.Info("all topics can be used")
+		a.log.Info("no topic is changed any more")
 		a.ready.set("topics", nil)
 	case err != nil && (said == nil || said.Error() != err.Error()):
-		a.log.Error("a topic was changed so that events can be lost or refused: no process would start with it. It is used on, but nothing is acknowledged into one that is compacted", "error", err)
-		a.ready.set("topics", notice("changed while this process runs, so that events can be lost or refused: "+err.Error()))
+		a.log.Error("a topic was changed so that events can be lost or refused, or a right to look at it taken away: no process would start with it. It is used on, but nothing is acknowledged into one that is compacted", "error", err)
+		a.ready.set("topics", notice("changed while this process runs, so that events can be lost or refused, or a right to look at it was taken away: "+err.Error()))
 	}
 	return err
 }
@@ -213,8 +235,12 @@ func (t *attention) withoutTopicsRows() (rows []api.AttentionItem) {
 	for _, at := range t.a.stream.runs() {
 		if err := t.a.unfit.err(t.a.cfg.Path, t.a.topicsOf(at)...); err != nil {
 			since, _ := t.a.unfit.looked()
+			command := "forebay topics apply -c "
+			if schemas.KindOf(err) == schemas.Unavailable { // a right is missing
+				command = "forebay acls export -c "
+			}
 			rows = append(rows, api.AttentionItem{Kind: api.KindBarred, ID: at.team + "." + at.name, Team: at.team, Subscription: at.name, Reason: "topic_unfit", Since: timeOrNull(since),
-				Detail: "it does not run: " + err.Error() + "; it begins within 10 s of that", Command: "forebay topics apply -c " + quoted(t.a.cfg.Path)})
+				Detail: "it does not run: " + err.Error() + "; it begins within 10 s of that", Command: command + quoted(t.a.cfg.Path)})
 		}
 	}
 	return rows

@@ -24,6 +24,11 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text + " (" + r.err.Error() + ")" }
 func (r *refusal) Unwrap() error { return r.err }
 
+// Is has a refused login be one error, whether the client has read the brokers' answer or the mechanism.
+func (r *refusal) Is(target error) bool {
+	return r.text == wrongLogin && target == kerr.SaslAuthenticationFailed
+}
+
 // explained is an error whose own text says too little.
 type explained struct {
 	text string

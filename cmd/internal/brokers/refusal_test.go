@@ -2,6 +2,7 @@ package brokers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,5 +47,17 @@ func TestExplainSaysARightOnce(t *testing.T) {
 	}
 	if got := Explain(right); !strings.HasSuffix(got.Error(), "`forebay acls export` prints what each role needs: user rightless has no right Write on topic t") {
 		t.Errorf("%v", got)
+	}
+}
+
+// TestARefusedLoginIsOneError: those who try again after one ask for the brokers' code, whichever way the client has heard of it.
+func TestARefusedLoginIsOneError(t *testing.T) {
+	t.Parallel()
+	session, _, err := Login(oauth.Auth{Token: "pencil"}.AsMechanism(), true).Authenticate(t.Context(), "kafka:9092")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err = session.Challenge([]byte(`{"status":"invalid_token"}`)); !errors.Is(err, kerr.SaslAuthenticationFailed) || errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("%v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rights"
+	"github.com/forebay-io/forebay/schemas/record"
 	kafkasink "github.com/forebay-io/forebay/sinks/kafka"
 )
 
@@ -21,6 +23,7 @@ type aclsExportCmd struct {
 	Cluster   string            `default:"kafka" placeholder:"NAME" help:"Name of the resource Kafka, for --strimzi. Default: kafka."`
 	Principal map[string]string `placeholder:"WHO=USER" help:"User in Kafka of intake, stream, admin or a team. Default: user of kafka.sasl or kafka.roles; if the file has no user: a guess, with a note (kafka.client_id and the role); for a team, its name."`
 	Rekey     bool              `help:"With what admin needs besides for \"forebay topics rekey\"."`
+	Reading   bool              `help:"With what admin needs besides for \"forebay listen --forward-to\", and for \"forebay sources reconcile\" of Stripe and Shopify."`
 	Consumers bool              `default:"true" negatable:"" help:"With the rights of the teams' own consumers."`
 }
 
@@ -36,6 +39,9 @@ func (c *aclsExportCmd) Run(e *env) error {
 	roles := []rights.Role{rights.Intake, rights.Stream, rights.Admin}
 	if c.Rekey {
 		roles = append(roles, rights.Rekey)
+	}
+	if c.Reading {
+		roles = append(roles, rights.Reading)
 	}
 	if c.Consumers {
 		roles = append(roles, rights.Consumer)
@@ -85,7 +91,7 @@ func (c *aclsExportCmd) principal(cfg *config.Config, role rights.Role, team str
 	switch role {
 	case rights.Consumer:
 		who = team
-	case rights.Rekey:
+	case rights.Rekey, rights.Reading:
 		who = "admin"
 	}
 	if name, ok := c.Principal[who]; ok {
@@ -137,6 +143,14 @@ func userOf(name string) string {
 		return name
 	}
 	return "User:" + name
+}
+
+// byHand says of a right that a command lacks which export has it: admin, whose login it takes, may read nothing without that.
+func byHand(err error) error {
+	if r, ok := errors.AsType[*record.Right](err); ok {
+		return fmt.Errorf("%w: `forebay acls export --reading` prints what is needed: %s", err, r.Lack())
+	}
+	return err
 }
 
 func listRights(e *env, list []rights.Right) error {

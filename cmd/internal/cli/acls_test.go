@@ -6,6 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/forebay-io/forebay/cmd/internal/brokers"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // TestGuessedPrincipals: whom the brokers take a role for, and the file does not say, is told as a guess, in each form, until it is said.
@@ -56,5 +61,17 @@ func TestGuessedPrincipals(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestByHandNamesTheExport: the export without --reading, which other messages name, has no right to read for admin.
+func TestByHandNamesTheExport(t *testing.T) {
+	t.Parallel()
+	lacks := byHand(record.Lacks(nil, "Read", "topic events.acme.github", kerr.TopicAuthorizationFailed))
+	if got := brokers.Explain(lacks); got != lacks || !strings.HasSuffix(got.Error(), "`forebay acls export --reading` prints what is needed: this process's user has no right Read on topic events.acme.github") {
+		t.Error(got)
+	}
+	if byHand(nil) != nil || byHand(kerr.CorruptMessage) != kerr.CorruptMessage {
+		t.Error("another error is changed")
 	}
 }

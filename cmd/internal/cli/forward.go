@@ -102,7 +102,7 @@ func (c *listenCmd) forwardAll(e *env, client *kgo.Client, to *namedSource, at c
 		}
 		for _, failed := range fetches.Errors() {
 			if !kerr.IsRetriable(failed.Err) {
-				return schemas.Errorf(schemas.Unavailable, "read "+at.Topic, "%w", record.Lacks(client, "Read", "topic "+at.Topic, failed.Err))
+				return schemas.Errorf(schemas.Unavailable, "read "+at.Topic, "%w", byHand(record.Lacks(client, "Read", "topic "+at.Topic, failed.Err)))
 			}
 		}
 		for _, r := range fetches.Records() {

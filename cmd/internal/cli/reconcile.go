@@ -85,7 +85,7 @@ func (c *sourcesReconcileCmd) Run(e *env) error {
 	}
 	list, more, stopped, err := c.bring(e, to)
 	if err != nil {
-		return err
+		return byHand(err)
 	}
 	if err := errors.Join(showMissed(e, list), stopped); err != nil {
 		return err

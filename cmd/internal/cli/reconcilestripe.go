@@ -104,7 +104,7 @@ func (s *stripeLog) quarantined(e *env, since time.Time) (map[string]bool, error
 		})
 	}
 	if err != nil && s.cmd.role == "" && e.ctx.Err() == nil {
-		fmt.Fprintf(e.Stderr, "quarantine cannot be read, so an event that is there is posted once more: %s\n", plain(brokers.Explain(err).Error()))
+		fmt.Fprintf(e.Stderr, "quarantine cannot be read, so an event that is there is posted once more: %s\n", plain(brokers.Explain(byHand(err)).Error()))
 		err = nil
 	}
 	return ids, err

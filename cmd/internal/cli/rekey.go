@@ -169,7 +169,8 @@ func (r *rekeying) plan(ctx context.Context) ([]planStep, error) {
 
 // switchText says how the configuration has to change after the copy.
 func (r *rekeying) switchText() string {
-	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. Until then, one that reads or writes %s makes the copy unusable: keep them stopped",
+	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. Until then, one that reads or writes %s makes the copy unusable: keep them stopped. "+
+		"Own consumers of teams hear nothing of it: tell them to read the old topic to its end, and then to go on in the new one as stream/subscriber/CONTRACT.md says",
 		r.team, r.source, r.cmd.To, r.cmd.Partitions, r.cmd.Topic)
 }
 

@@ -116,3 +116,13 @@ teams: {acme: {sources: {github: {preset: github, secrets: [s]}, stripe: {preset
 		}
 	}
 }
+
+// Nothing tells own consumers of the switch but who runs it.
+func TestRekeyTellsOfOwnConsumers(t *testing.T) {
+	t.Parallel()
+	r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", To: "events.acme.github.12", Partitions: 12}, team: "acme", source: "github"}
+	const want = "Own consumers of teams hear nothing of it: tell them to read the old topic to its end"
+	if got := r.switchText(); !strings.Contains(got, want) || !strings.HasPrefix(got, "teams.acme.sources.github: {topic: events.acme.github.12, topics: {partitions: 12}}; ") {
+		t.Error(got)
+	}
+}

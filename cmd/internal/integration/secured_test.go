@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,6 +38,7 @@ func TestSecuredKafka(t *testing.T) {
 	r.grantByKafkasTool(k, list)
 	grant(t, root, list)
 	t.Run("product", func(t *testing.T) { r.runsWithTheseRights(t, k, root) })
+	t.Run("a team without rights", func(t *testing.T) { r.withoutATeam(t) })
 	t.Run("matrix", func(t *testing.T) { matrix(t, k.Bootstrap(), list, []string{r.team, "other"}) })
 	t.Run("ways in", func(t *testing.T) { r.waysIn(t, k) })
 	mine, tls := k.Issue("certified", time.Hour), "tls: {ca_file: "+k.CAFile+"}"
@@ -85,7 +88,7 @@ func deploySecured(t *testing.T, k *rig.SecuredKafka) *deployment {
 	if err := os.Mkdir(filepath.Join(r.dir, "teams.d"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	other := "teams: {other: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}}}}\n"
+	other := "teams: {other: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}, shop: {preset: shopify, secrets: [\"0123456789abcdef\"]}}}}\n"
 	if err := os.WriteFile(filepath.Join(r.dir, "teams.d", "other.yaml"), []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +98,7 @@ func deploySecured(t *testing.T, k *rig.SecuredKafka) *deployment {
 // exportRights asks the product for the rights.
 func (r *deployment) exportRights(more ...string) (list []rights.Right) {
 	r.t.Helper()
-	out := r.command(append([]string{"acls", "export", "-c", r.config, "--rekey", "-o", "json"}, more...)...)
+	out := r.command(append([]string{"acls", "export", "-c", r.config, "--rekey", "--reading", "-o", "json"}, more...)...)
 	var page struct{ Items []rights.Right }
 	if err := json.Unmarshal(out, &page); err != nil {
 		r.t.Fatal(err)
@@ -119,7 +122,7 @@ func createUsers(t *testing.T, root *kgo.Client, users []string) {
 // grantByKafkasTool runs the first command of --kafka with Kafka's own tool: what it grants are the first rights of the list.
 func (r *deployment) grantByKafkasTool(k *rig.SecuredKafka, list []rights.Right) {
 	r.t.Helper()
-	script := string(r.command("acls", "export", "-c", r.config, "--rekey", "--kafka"))
+	script := string(r.command("acls", "export", "-c", r.config, "--rekey", "--reading", "--kafka"))
 	if out, err := exec.CommandContext(r.t.Context(), "sh", "-n", "-c", script).CombinedOutput(); err != nil {
 		r.t.Errorf("the script is no shell's: %v %s", err, out)
 	}
@@ -184,6 +187,7 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 		}
 	}
 	r.redrivesAsStream(t, stream)
+	r.readsByHand(t, root)
 	ownConsumer(t, k, r.team)
 	stream.stop()
 	again := r.serveAs("one") // the same static member
@@ -208,6 +212,33 @@ func (r *deployment) runsWithTheseRights(t *testing.T, k *rig.SecuredKafka, root
 			}
 		}
 	}
+}
+
+// readsByHand has commands read events as admin, which may do so by `acls export --reading`.
+func (r *deployment) readsByHand(t *testing.T, root *kgo.Client) {
+	t.Helper()
+	var posted atomic.Int64
+	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPost {
+			posted.Add(1)
+		}
+		fmt.Fprint(w, `{"orders":[]}`) // of a shop in which nothing has changed
+	}))
+	defer local.Close()
+	r.command("listen", r.team+"/github", "--forward-to", local.URL, "--since", "1h", "--count", "1", "-c", r.config)
+	if n := posted.Load(); n != 1 {
+		t.Errorf("listen --forward-to has posted %d events", n)
+	}
+	for _, topic := range []string{"events.other.shop", "quarantine.other.shop"} {
+		if err := root.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("{}")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	token := filepath.Join(r.dir, "shop.token")
+	if err := os.WriteFile(token, []byte("shpat_0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.command("sources", "reconcile", "other/shop", "--since", "6h", "--token-file", token, "--hook", "acme.myshopify.com/2026-07/orders/updated", "--api-url", local.URL, "-c", r.config)
 }
 
 // redrivesAsStream has a record that lies in another partition than its key's redriven by the process that runs the subscription, in a
@@ -324,6 +355,31 @@ func unsigned(user string) string { return unsignedUntil(user, time.Now().Add(ti
 func unsignedUntil(user string, until time.Time) string {
 	part := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	return part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, user, until.Add(-2*time.Hour).Unix(), until.Unix())) + "."
+}
+
+// withoutATeam starts an intake whose user has no right to the topics of one team: the others' deliveries are taken, and /readyz says what is missing.
+func (r *deployment) withoutATeam(t *testing.T) {
+	r.put("teams.d/third.yaml", "teams: {third: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}}}}\n")
+	defer os.Remove(filepath.Join(r.dir, "teams.d", "third.yaml"))
+	p := r.serve("intake")
+	r.deliver(issue(7, 4, 1))
+	said := ""
+	if !rig.Until(time.Minute, func() bool {
+		resp, err := http.Get("http://" + p.operator + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		body, _ := io.ReadAll(resp.Body)
+		said = string(body)
+		return resp.StatusCode == http.StatusOK && strings.Contains(said, "user forebay-intake has no right Write on topic events.third.github")
+	}) {
+		t.Errorf("/readyz says %s", said)
+	}
+	if says := "user forebay-intake has no right Describe on topic events.third.github"; !strings.Contains(p.output(), says) {
+		t.Errorf("the log does not say %s:\n%s", says, warnings([]byte(p.output())))
+	}
+	p.stop()
 }
 
 // withoutGroup runs a stream whose user may read the events and not join the groups: /readyz says what is missing.

@@ -20,6 +20,7 @@ const (
 	Stream   Role = "stream"   // `forebay serve --roles stream`
 	Admin    Role = "admin"    // `forebay topics apply`
 	Rekey    Role = "rekey"    // `forebay topics rekey`, beside those of admin: rare
+	Reading  Role = "reading"  // commands by hand that read events, beside those of admin
 	Consumer Role = "consumer" // a team's own clients
 )
 
@@ -63,6 +64,9 @@ var table = []rule{
 
 	{role: Rekey, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read", "Write"}, why: "copies what is unread of a topic"},
 	{role: Rekey, kind: Group, name: "{team}.", prefixed: true, operations: []string{"Describe"}, why: "whether a subscription still runs"},
+
+	{role: Reading, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read"}, why: "`forebay listen --forward-to`; `forebay sources reconcile` of a shopify source by hand"},
+	{role: Reading, kind: Topic, name: "quarantine.{team}.", prefixed: true, operations: []string{"Read"}, why: "`forebay sources reconcile` of a shopify or stripe source by hand"},
 
 	{role: Consumer, kind: Topic, name: "events.{team}.", prefixed: true, operations: []string{"Read"}, why: "the team's events"},
 	{role: Consumer, kind: Topic, name: "dead.{team}.", prefixed: true, operations: []string{"Read"}, why: "its dead letters"},

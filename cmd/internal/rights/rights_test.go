@@ -60,7 +60,7 @@ func byRole(role Role, team string) string {
 // TestExports compares what is printed for a file with what was looked at once.
 func TestExports(t *testing.T) {
 	t.Parallel()
-	list := Of(load(t), []Role{Intake, Stream, Admin, Rekey, Consumer}, byRole)
+	list := Of(load(t), []Role{Intake, Stream, Admin, Rekey, Reading, Consumer}, byRole)
 	for name, text := range map[string]string{"acls.golden.sh": Kafka(list), "kafkausers.golden.yaml": Strimzi(list, "my-cluster"), "acls.golden.tf": Terraform(list)} {
 		golden(t, "testdata/"+name, text)
 	}

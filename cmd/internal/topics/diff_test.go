@@ -35,7 +35,7 @@ teams:
 // apply then does is what the plan said, and a second plan has only what it could not do.
 func TestPlanIsADifference(t *testing.T) {
 	t.Parallel()
-	adm, was := setup(t)
+	_, adm, was := setup(t)
 	if _, err := Apply(t.Context(), adm, was, false); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func withoutStrangers(changes []Change) (list []Change) {
 // TestPlanOfWhatIsThere: what apply has made is as configured, and unknown topics alone are no difference.
 func TestPlanOfWhatIsThere(t *testing.T) {
 	t.Parallel()
-	adm, want := setup(t)
+	_, adm, want := setup(t)
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}

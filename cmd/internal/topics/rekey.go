@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +31,7 @@ type Rekey struct {
 	To   Topic // the target as it is to be; it is created if it does not exist
 	// Client are the options of clients of the cluster.
 	Client []kgo.Opt
-	// RecordBytes is the topics' max.message.bytes.
+	// RecordBytes is the max.message.bytes of the file; the topic's own counts where it is larger.
 	RecordBytes int32
 	// Readers are the next offsets of the topic's readers, by name and partition; 0 for a partition that is not in it. Without readers all is copied.
 	Readers map[string]map[int32]int64
@@ -131,6 +132,9 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 	if err != nil {
 		return Copied{}, err
 	}
+	if err := r.widen(ctx, adm, r.From); err != nil {
+		return Copied{}, err
+	}
 	if err := r.prepare(ctx, adm, from); err != nil {
 		return Copied{}, err
 	}
@@ -142,6 +146,30 @@ func (r Rekey) Run(ctx context.Context) (Copied, error) {
 		return got, fmt.Errorf("%w; %s is not finished: run it again", err, r.To.Name)
 	}
 	return got, r.finish(ctx, adm)
+}
+
+const (
+	largestRequest = 100 << 20 // what brokers take by default, socket.request.max.bytes, and kgo sends
+	requestRoom    = 1 << 20   // for what is around a batch
+)
+
+// widen raises the limits of records to those of a topic. max_body may be lower than when its records came, and they are copied all the same. A topic that
+// takes anything makes no larger requests than brokers do.
+func (r *Rekey) widen(ctx context.Context, adm *kadm.Client, topic string) error {
+	have, err := describe(ctx, adm, []string{topic})
+	if err != nil {
+		return err
+	}
+	limit, _ := strconv.ParseInt(have[topic][maxMessage], 10, 64)
+	if limit == 0 { // the broker does not have the setting
+		return nil
+	}
+	r.RecordBytes = max(r.RecordBytes, int32(min(limit, largestRequest-requestRoom)))
+	if own, _ := strconv.ParseInt(r.To.Configs[maxMessage], 10, 64); own < limit {
+		r.To.Configs = maps.Clone(r.To.Configs)
+		r.To.Configs[maxMessage] = have[topic][maxMessage]
+	}
+	return nil
 }
 
 // unfinishedCopyConfigs are the settings of the target until the copy is finished: it keeps the timestamps of the copied records, and
@@ -174,13 +202,22 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 	}
 	if records := total(to); records > 0 {
 		interrupted, err := r.isInterrupted(ctx, adm, from, to)
-		if interrupted || err != nil {
+		if err != nil {
 			return err
 		}
-		return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%[1]s holds %[2]d records already: if an earlier run copied it, switch to it (what the intake has written to it since is in no other topic); "+
-			"else name another topic with --to, or delete it (kafka-topics --delete --topic %[1]s)", r.To.Name, records)
+		if !interrupted {
+			return schemas.Errorf(schemas.Conflict, "copy "+r.From, "%[1]s holds %[2]d records already: if an earlier run copied it, switch to it (what the intake has written to it since is in no other topic); "+
+				"else name another topic with --to, or delete it (kafka-topics --delete --topic %[1]s)", r.To.Name, records)
+		}
 	}
-	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: unfinishedCopyConfigs})
+	if err := r.widen(ctx, adm, r.To.Name); err != nil { // its own limit may be the larger one
+		return err
+	}
+	settings := maps.Clone(unfinishedCopyConfigs)
+	if limit, ok := r.To.Configs[maxMessage]; ok {
+		settings[maxMessage] = limit
+	}
+	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: settings})
 }
 
 // isInterrupted reports whether a target that is not empty is an interrupted copy of an earlier Run: it has the settings of an unfinished
@@ -274,6 +311,7 @@ func (r Rekey) copyUnread(ctx context.Context, adm *kadm.Client, from map[int32]
 func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (int64, error) {
 	producer, err := kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
 		kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(r.RecordBytes),
+		kgo.BrokerMaxWriteBytes(max(largestRequest, r.RecordBytes+requestRoom)), kgo.MaxBufferedBytes(max(waitingBytes, 2*int(r.RecordBytes))),
 		record.Compressor())...)
 	if err != nil {
 		return 0, err

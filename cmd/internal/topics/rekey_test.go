@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -402,6 +404,103 @@ func TestRekeyFindsOutWhoStillWrites(t *testing.T) {
 	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "stop the intake first") || !strings.Contains(err.Error(), "is not finished: run it again") {
 		t.Error(err)
 	}
+}
+
+// TestRekeyCopiesWhatTheFileWouldRefuse: max_body was lowered since the records came, and the topic has kept its limit; also where an earlier run has left
+// a target with the file's.
+func TestRekeyCopiesWhatTheFileWouldRefuse(t *testing.T) {
+	t.Parallel()
+	for _, left := range []bool{false, true} {
+		r := newRekeyRig(t, 2)
+		r.rekey.To.Configs[maxMessage] = "1048576"
+		set(t, r.adm, oldTopic, map[string]string{maxMessage: "2097152"})
+		large, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(2<<20), kgo.ProducerBatchCompression(kgo.NoCompression()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer large.Close()
+		random := make([]byte, 3<<19)
+		_, _ = rand.NewChaCha8([32]byte{}).Read(random) // what does not get smaller
+		if err := large.ProduceSync(t.Context(), &kgo.Record{Topic: oldTopic, Key: []byte("k"), Value: random}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if left {
+			if _, err := r.adm.CreateTopic(t.Context(), 7, 1, map[string]*string{maxMessage: new("1048576")}, newTopic); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if got, err := r.rekey.Run(ctx); err != nil || got.Records != 1 {
+			t.Errorf("with a target that was left %t: %+v %v", left, got, err)
+		}
+		if have, err := describe(t.Context(), r.adm, []string{newTopic}); err != nil || have[newTopic][maxMessage] != "2097152" {
+			t.Errorf("with a target that was left %t, it takes %s: %v", left, have[newTopic][maxMessage], err)
+		}
+	}
+}
+
+// TestRekeyOfTheLargestRecords: with the largest max_body that the file may have, and a topic that takes whatever a broker does.
+func TestRekeyOfTheLargestRecords(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []string{"1048576", "2147483647"} {
+		r := newRekeyRig(t, 2)
+		r.rekey.RecordBytes = 100<<20 + HeaderRoom
+		set(t, r.adm, oldTopic, map[string]string{maxMessage: limit})
+		r.send(&kgo.Record{Key: []byte("k"), Partition: 0})
+		if got := r.run(); got.Records != 1 {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// TestRekeyWaitsForTheBrokers: what the brokers have not taken yet is bounded by its bytes, however many records that is.
+func TestRekeyWaitsForTheBrokers(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 2)
+	const size, count = 100 << 10, 2000 // three times the bound
+	for range count / 50 {
+		recs := make([]*kgo.Record, 50)
+		for i := range recs {
+			recs[i] = &kgo.Record{Key: []byte("k"), Value: make([]byte, size)}
+		}
+		r.send(recs...)
+	}
+	hold := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: newTopic, Err: kerr.NotEnoughReplicas, Count: -1})
+	waits := waiting{full: make(chan struct{})}
+	r.rekey.Client = append(r.rekey.Client, kgo.WithHooks(&waits))
+	ended := make(chan error, 1)
+	go func() { _, err := r.rekey.Run(t.Context()); ended <- err }()
+	<-waits.full
+	if err := hold.Wait(t.Context(), hold.Hits()+3); err != nil { // time to read on
+		t.Fatal(err)
+	}
+	hold.Remove()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if most := waits.most.Load(); most > waitingBytes+size { // the record that waits for room counts
+		t.Errorf("%d bytes have waited, want %d at most", most, waitingBytes+size)
+	}
+}
+
+// waiting counts the bytes of records that wait in a client to be written.
+type waiting struct {
+	bytes, most atomic.Int64
+	full        chan struct{} // closed when waitingBytes are reached
+	once        sync.Once
+}
+
+func (w *waiting) OnProduceRecordBuffered(r *kgo.Record) {
+	if n := w.bytes.Add(int64(len(r.Value))); n > w.most.Load() { // called one after the other
+		if w.most.Store(n); n >= waitingBytes {
+			w.once.Do(func() { close(w.full) })
+		}
+	}
+}
+
+func (w *waiting) OnProduceRecordUnbuffered(r *kgo.Record, _ error) {
+	w.bytes.Add(-int64(len(r.Value)))
 }
 
 func TestRekeyThatFails(t *testing.T) {

@@ -30,7 +30,7 @@ func newScanner(r Rekey, topic string, all map[int32]span) (*scanner, error) {
 	s.cl, err = kgo.NewClient(append(append([]kgo.Opt{}, r.Client...),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: starts}), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(), kgo.FetchMaxPartitionBytes(1<<20),
-		kgo.BrokerMaxReadBytes(max(4*r.RecordBytes, 100<<20)))...)
+		kgo.BrokerMaxReadBytes(max(4*r.RecordBytes, largestRequest)))...)
 	return s, err
 }
 
@@ -92,7 +92,7 @@ type queue struct {
 // but no less than that of a record before it in the partition, since a partition's order counts more than its timestamps.
 func (q *queue) turn() int64 { return max(q.time, q.records[0].Timestamp.UnixMilli()) }
 
-// waitingBytes is how many bytes of records may wait in all queues together; each may hold one fetch more.
+// waitingBytes is how many bytes of records may wait in all queues together, each of which may hold one fetch more; and as many for the brokers.
 const waitingBytes = 64 << 20
 
 // merged calls each with every record of the topic's spans, in the order of its partition and, across partitions, in the order of

@@ -11,10 +11,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"go.uber.org/goleak"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 func TestMain(m *testing.M) {
@@ -35,7 +38,7 @@ teams:
       small: {preset: github, secrets: [s], topics: {partitions: 2, replication: 1, retention: 6h}}
 `
 
-func setup(t *testing.T, opts ...kgo.Opt) (*kadm.Client, []Topic) {
+func setup(t *testing.T, opts ...kgo.Opt) (*kgo.Client, *kadm.Client, []Topic) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
 	if err != nil {
@@ -47,7 +50,7 @@ func setup(t *testing.T, opts ...kgo.Opt) (*kadm.Client, []Topic) {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	return kadm.NewClient(cl), wanted(t, file)
+	return cl, kadm.NewClient(cl), wanted(t, file)
 }
 
 func wanted(t *testing.T, text string) []Topic {
@@ -68,9 +71,9 @@ func verbs(changes []Change) string {
 }
 
 // check returns what Check finds wrong.
-func check(t *testing.T, adm *kadm.Client, want []Topic) error {
+func check(t *testing.T, cl *kgo.Client, want []Topic) error {
 	t.Helper()
-	_, unfit, err := Check(t.Context(), adm, want, "f.yaml")
+	_, unfit, err := Check(t.Context(), cl, want, "f.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +82,8 @@ func check(t *testing.T, adm *kadm.Client, want []Topic) error {
 
 func TestApplyCreatesWhatIsMissing(t *testing.T) {
 	t.Parallel()
-	adm, want := setup(t)
-	if err := check(t, adm, want); schemas.KindOf(err) != schemas.NotFound {
+	cl, adm, want := setup(t)
+	if err := check(t, cl, want); schemas.KindOf(err) != schemas.NotFound {
 		t.Errorf("check before apply: %v", err)
 	}
 	dry, err := Apply(t.Context(), adm, want, true)
@@ -108,7 +111,7 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 			}
 		}
 	}
-	if err := check(t, adm, want); err != nil {
+	if err := check(t, cl, want); err != nil {
 		t.Errorf("check after apply: %v", err)
 	}
 	again, err := Apply(t.Context(), adm, want, false)
@@ -119,13 +122,13 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 
 func TestApplyMendsSafeDriftOnly(t *testing.T) {
 	t.Parallel()
-	adm, want := setup(t)
+	cl, adm, want := setup(t)
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.github", map[string]string{cleanupPolicy: "compact", maxMessage: "1048576", retention: "864000000"})
 	set(t, adm, "events.acme.small", map[string]string{retention: "3600000"})
-	if err := check(t, adm, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
+	if err := check(t, cl, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
 		t.Errorf("check does not refuse a compacted topic: %v", err)
 	}
 	changes, err := Apply(t.Context(), adm, want, false)
@@ -150,7 +153,7 @@ func TestApplyMendsSafeDriftOnly(t *testing.T) {
 // it is refused for another reason, and its settings are left alone.
 func TestCheckTellsWhatIsCompacted(t *testing.T) {
 	t.Parallel()
-	adm, _ := setup(t)
+	cl, adm, _ := setup(t)
 	want := wanted(t, file+"      agents: {preset: agent}\n")
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
@@ -161,7 +164,7 @@ func TestCheckTellsWhatIsCompacted(t *testing.T) {
 	for i := range want {
 		want[i].Partitions++
 	}
-	_, unfit, err := Check(t.Context(), adm, want, "f.yaml")
+	_, unfit, err := Check(t.Context(), cl, want, "f.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,12 +182,12 @@ func TestCheckTellsWhatIsCompacted(t *testing.T) {
 // dedupe windows. The command that the refusal names mends it.
 func TestCheckRefusesProducersTimes(t *testing.T) {
 	t.Parallel()
-	adm, want := setup(t)
+	cl, adm, want := setup(t)
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", map[string]string{timestampType: "CreateTime"})
-	err := check(t, adm, want)
+	err := check(t, cl, want)
 	if schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "events.acme.small: message.timestamp.type CreateTime -> LogAppendTime") ||
 		!strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
 		t.Errorf("check of a topic with producers' times: %v", err)
@@ -192,7 +195,7 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := check(t, adm, want); err != nil {
+	if err := check(t, cl, want); err != nil {
 		t.Errorf("check after apply: %v", err)
 	}
 }
@@ -200,12 +203,12 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 // TestHalfACopyIsRefused: apply would make a copy that rekey was broken off at look finished.
 func TestHalfACopyIsRefused(t *testing.T) {
 	t.Parallel()
-	adm, want := setup(t)
+	cl, adm, want := setup(t)
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", unfinishedCopyConfigs)
-	if err := check(t, adm, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
+	if err := check(t, cl, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
 		t.Errorf("check of half a copy: %v", err)
 	}
 	changes, err := Apply(t.Context(), adm, want, false)
@@ -227,7 +230,7 @@ func set(t *testing.T, adm *kadm.Client, topic string, configs map[string]string
 
 func TestPartitionsAreNeverChanged(t *testing.T) {
 	t.Parallel()
-	adm, want := setup(t)
+	cl, adm, want := setup(t)
 	if _, err := Apply(t.Context(), adm, want, false); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +246,7 @@ func TestPartitionsAreNeverChanged(t *testing.T) {
 	if err != nil || len(details["events.acme.github"].Partitions) != 4 {
 		t.Errorf("the topic has %d partitions, %v", len(details["events.acme.github"].Partitions), err)
 	}
-	if err := check(t, adm, more); schemas.KindOf(err) != schemas.Conflict {
+	if err := check(t, cl, more); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("check: %v", err)
 	}
 }
@@ -252,7 +255,7 @@ func TestPartitionsAreNeverChanged(t *testing.T) {
 // three copies by now: every write would be refused from then on.
 func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 	t.Parallel()
-	adm, _ := setup(t)
+	cl, adm, _ := setup(t)
 	one := wanted(t, strings.Replace(file, "replication: 3", "replication: 1", 1))
 	if _, err := Apply(t.Context(), adm, one, false); err != nil {
 		t.Fatal(err)
@@ -276,7 +279,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 		if err := Problems(changes); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) || !strings.Contains(err.Error(), "kafka-reassign-partitions") {
 			t.Errorf("apply: %v", err)
 		}
-		if err := check(t, adm, three); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) {
+		if err := check(t, cl, three); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), why) {
 			t.Errorf("check: %v", err)
 		}
 	}
@@ -287,7 +290,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 	// Where it is set so already, nothing can be written: that is not kept for being stricter.
 	set(t, adm, "events.acme.github", map[string]string{minInsync: "2"})
 	refused()
-	if err := check(t, adm, one); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
+	if err := check(t, cl, one); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
 		t.Errorf("check of a topic that nobody can write: %v", err)
 	}
 	if _, err := Apply(t.Context(), adm, one, false); err != nil {
@@ -300,7 +303,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 
 func TestReplicationBeyondTheCluster(t *testing.T) {
 	t.Parallel()
-	adm, _ := setup(t)
+	_, adm, _ := setup(t)
 	_, err := Apply(t.Context(), adm, wanted(t, strings.Replace(file, "replication: 3", "replication: 5", 1)), false)
 	if err == nil {
 		t.Error("five copies on three brokers were accepted")
@@ -316,15 +319,56 @@ func TestUnreachableBrokers(t *testing.T) {
 	defer cl.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := Check(ctx, kadm.NewClient(cl), wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
+	if _, _, err := Check(ctx, cl, wanted(t, file), "f.yaml"); schemas.KindOf(err) != schemas.Unavailable {
 		t.Errorf("error = %v, want unavailable", err)
+	}
+}
+
+// TestCheckOfWhatMayNotBeSeen: a topic that this user has no right to is that topic's own fault, and the others are compared all the same.
+func TestCheckOfWhatMayNotBeSeen(t *testing.T) {
+	t.Parallel()
+	allow := func(name string, op kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: name, Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: op, Allow: true}
+	}
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "root-secret"),
+		kfake.User("PLAIN", "taker", "pencil", allow("events.acme.github", kmsg.ACLOperationWrite), allow("events.acme.small", kmsg.ACLOperationWrite),
+			allow("events.acme.small", kmsg.ACLOperationDescribeConfigs), allow("quarantine.acme.s", kmsg.ACLOperationWrite)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	as := func(user, password string) *kgo.Client {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.WithHooks(record.User("user "+user)), kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cl.Close)
+		return cl
+	}
+	want, adm := wanted(t, file), kadm.NewClient(as("root", "root-secret"))
+	if _, err := Apply(t.Context(), adm, want[:3], false); err != nil { // without quarantine.acme.small
+		t.Fatal(err)
+	}
+	set(t, adm, "events.acme.small", map[string]string{cleanupPolicy: "compact"})
+	_, unfit, err := Check(t.Context(), as("taker", "pencil"), want, "f.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(unfit) != 4 || unfit["quarantine.acme.small"] != (Wrong{}) || !unfit["events.acme.small"].Compacts {
+		t.Errorf("%+v", unfit)
+	}
+	for topic, right := range map[string]string{"events.acme.github": "DescribeConfigs", "quarantine.acme.github": "Describe"} {
+		err := unfit.Err("f.yaml", topic)
+		if schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), "user taker has no right "+right+" on topic "+topic+"; `forebay acls export -c f.yaml`") {
+			t.Errorf("%s: %v", topic, err)
+		}
 	}
 }
 
 // TestApplyAsksTheBrokers: from the client's cache of metadata a new topic is missing.
 func TestApplyAsksTheBrokers(t *testing.T) {
 	t.Parallel()
-	adm, topics := setup(t, kgo.MetadataMinAge(30*time.Minute), kgo.MetadataMaxAge(time.Hour))
+	_, adm, topics := setup(t, kgo.MetadataMinAge(30*time.Minute), kgo.MetadataMaxAge(time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := Apply(ctx, adm, topics, false); err != nil {

@@ -26,6 +26,10 @@ kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-rekey --operation Describe --group acme. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-rekey --operation Read --operation Write --topic events.events. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-rekey --operation Describe --group events. --resource-pattern-type prefixed
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-reading --operation Read --topic events.acme. --resource-pattern-type prefixed
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-reading --operation Read --topic quarantine.acme. --resource-pattern-type prefixed
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-reading --operation Read --topic events.events. --resource-pattern-type prefixed
+kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:forebay-reading --operation Read --topic quarantine.events. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:team-acme --operation Read --topic events.acme. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:team-acme --operation Read --topic dead.acme. --resource-pattern-type prefixed
 kafka-acls.sh --bootstrap-server "$BOOTSTRAP" --command-config "$ADMIN" --add --allow-principal User:team-acme --operation Read --topic acme. --resource-pattern-type prefixed

@@ -490,6 +490,46 @@ resource "kafka_acl" "forebay-rekey_group_events__Describe" {
   acl_permission_type          = "Allow"
 }
 
+resource "kafka_acl" "forebay-reading_topic_events_acme__Read" {
+  resource_name                = "events.acme."
+  resource_type                = "Topic"
+  resource_pattern_type_filter = "Prefixed"
+  acl_principal                = "User:forebay-reading"
+  acl_host                     = "*"
+  acl_operation                = "Read"
+  acl_permission_type          = "Allow"
+}
+
+resource "kafka_acl" "forebay-reading_topic_quarantine_acme__Read" {
+  resource_name                = "quarantine.acme."
+  resource_type                = "Topic"
+  resource_pattern_type_filter = "Prefixed"
+  acl_principal                = "User:forebay-reading"
+  acl_host                     = "*"
+  acl_operation                = "Read"
+  acl_permission_type          = "Allow"
+}
+
+resource "kafka_acl" "forebay-reading_topic_events_events__Read" {
+  resource_name                = "events.events."
+  resource_type                = "Topic"
+  resource_pattern_type_filter = "Prefixed"
+  acl_principal                = "User:forebay-reading"
+  acl_host                     = "*"
+  acl_operation                = "Read"
+  acl_permission_type          = "Allow"
+}
+
+resource "kafka_acl" "forebay-reading_topic_quarantine_events__Read" {
+  resource_name                = "quarantine.events."
+  resource_type                = "Topic"
+  resource_pattern_type_filter = "Prefixed"
+  acl_principal                = "User:forebay-reading"
+  acl_host                     = "*"
+  acl_operation                = "Read"
+  acl_permission_type          = "Allow"
+}
+
 resource "kafka_acl" "team-acme_topic_events_acme__Read" {
   resource_name                = "events.acme."
   resource_type                = "Topic"
