@@ -42,7 +42,7 @@ type standing struct {
 	partitionKey
 	state string // owner.Stopped or stateUnread
 	mine  bool   // this process has it, or nobody has
-	left  bool // by the file its subscription does not read it any more
+	left  bool   // by the file its subscription does not read it any more
 	stop  *api.StopItem
 	why   string
 	since time.Time
