@@ -284,3 +284,26 @@ func TestNothingIsReplacedByTheSame(t *testing.T) {
 		t.Errorf("%s.%s goes on without a destination that open actions may be for", of.Team, of.Name)
 	}
 }
+
+// TestReloadWhilePostgresIsAway: a process that still waits for Postgres is not held up by a subscription that the file has lost meanwhile.
+func TestReloadWhilePostgresIsAway(t *testing.T) {
+	t.Parallel()
+	postgres, through := newLedger(t).through(t)
+	r := deploy(t, "http://127.0.0.1:1", through, true)
+	postgres.HangAll()
+	p := r.start(config.RoleStream)
+	if status, body := p.readyz(); status != http.StatusServiceUnavailable || !strings.Contains(body, "triage") {
+		t.Fatalf("readyz: %d %s", status, body)
+	}
+	r.text = strings.Replace(r.text, "triage: {", "sort: {", 1)
+	r.reload(p, config.RoleStream)
+	if _, body := p.readyz(); strings.Contains(body, "triage") {
+		t.Errorf("readyz: %s", body)
+	}
+	postgres.Answer()
+	p.ready()
+	if _, body := p.readyz(); strings.Contains(body, "triage") || !strings.Contains(body, "sort") {
+		t.Errorf("readyz: %s", body)
+	}
+	p.clean()
+}
