@@ -51,6 +51,8 @@ func (d *decider) afterWait(k VersionLineKey) Then {
 // policy has one, otherwise as afterWait says.
 func (d *decider) expire(k VersionLineKey) {
 	switch then := d.afterWait(k); {
+	case d.policy.Order == OrderArrival: // nothing waits for anything any more
+		d.unbounded(func() { d.letGo(k) })
 	case d.state.beginsAgain(k):
 		d.beginAgain(k)
 	case d.state.Releasing(k):

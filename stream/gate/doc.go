@@ -109,6 +109,8 @@
 // deadline into parked ones, and how many of those there are is for the ledger to bear and for an operator to end.
 // Where many wait for one filler or operator, Policy.MaxReleases of them go in one call. The line has reached those that are left (Releasing),
 // and the next calls let them go; what comes for the line meanwhile waits behind them.
+// Where the order is by arrival now, and events wait from when it was by version, the next event of their line or the end of their wait lets all of
+// them go, parked or not and in their order, before anything newer (gap_skipped, released): they came before it.
 // A wait of no length (GapWait 0) never buffers: the gap is skipped or given up, or the line parked, with the event that
 // shows it.
 //

@@ -180,3 +180,33 @@ func TestSkippedIsBounded(t *testing.T) {
 		t.Errorf("got %v", spans)
 	}
 }
+
+// Where the order is by arrival from now on, what waits came before what comes: it goes first, whatever would have followed its wait, and with the end
+// of that at the latest.
+func TestFromVersionToArrival(t *testing.T) {
+	t.Parallel()
+	parkArrival := with(func(p *Policy) { p.Order, p.Then = OrderArrival, ThenPark })
+	table{
+		{
+			name: "before the next event, gap after gap", policy: wait,
+			steps: []step{in(seq(1, 1), seq(6, 6), seq(3, 3)), policy(arrival), in(seq(4, 4), seq(2, 2))},
+			want:  []string{"1 applied/first", "6 buffered/gap", "3 buffered/gap", "*3 applied/gap_skipped", "*6 applied/gap_skipped", "4 applied/arrival", "2 applied/arrival"},
+		}, {
+			name: "when the wait ends, whatever was to follow", policy: park,
+			steps: []step{in(seq(1, 1), seq(3, 3), seq(6, 6)), policy(parkArrival), line("e"), in(seq(4, 4))},
+			want:  []string{"1 applied/first", "3 buffered/gap", "6 buffered/gap", "*3 applied/gap_skipped", "*6 applied/gap_skipped", "4 applied/arrival"},
+		}, {
+			name: "what is parked, too", policy: parkNow,
+			steps: []step{in(seq(1, 1), seq(3, 3)), policy(parkArrival), in(seq(4, 4))},
+			want:  []string{"1 applied/first", "3 parked/gap_expired", "*3 applied/gap_skipped", "4 applied/arrival"},
+		}, {
+			name: "what waited for a backfill", policy: truth,
+			steps: []step{in(seq(1, 1), seq(2, 2)), policy(arrival), line("e")},
+			want:  []string{"1 buffered/start_backfill", "2 buffered/start_backfill", "*1 applied/gap_skipped", "*2 applied/released"}, asked: []string{"start_backfill 0-0"},
+		}, {
+			name: "in one step", policy: with(func(p *Policy) { p.MaxReleases = 1 }),
+			steps: []step{in(seq(1, 1), seq(3, 3), seq(4, 4)), policy(with(func(p *Policy) { p.Order, p.MaxReleases = OrderArrival, 1 })), in(seq(5, 9))},
+			want:  []string{"1 applied/first", "3 buffered/gap", "4 buffered/gap", "*3 applied/gap_skipped", "*4 applied/released", "5 applied/arrival"},
+		},
+	}.test(t)
+}

@@ -9,6 +9,9 @@ import (
 // decideByVersion decides an event that was not seen before: by its version line or, if its version orders nothing, at once.
 func (d *decider) decideByVersion(s subject) {
 	v := s.Version
+	if d.policy.Order == OrderArrival { // what waits from when it was by version has come before s
+		d.unbounded(func() { d.letGo(VersionLineKey{s.Entity, v.Clock}) })
+	}
 	versioned := d.policy.Order != OrderArrival && v.Kind != schemas.None && v.Kind.Valid()
 	leavesLineAlone := s.idle() && v.Kind != schemas.Sequence
 	if !versioned || leavesLineAlone {

@@ -107,6 +107,8 @@ func (m *model) expire(lines []VersionLineKey) {
 		low := m.lowest(k)
 		switch {
 		case slices.Contains(lines[:i], k) || low == nil || low.parked:
+		case m.p.Order == OrderArrival:
+			m.letGo(lines[i : i+1])
 		case m.asks(k) && !m.backfilling(k):
 			m.ask(k)
 		case m.last(k) == ThenPark:

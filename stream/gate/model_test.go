@@ -119,6 +119,9 @@ func (m *model) record(n int, r Record) {
 
 func (m *model) place(n int, k VersionLineKey, r Record) {
 	v := r.Version
+	if m.p.Order == OrderArrival {
+		m.letGo([]VersionLineKey{k})
+	}
 	switch {
 	case m.p.Order == OrderArrival, v.Kind == schemas.None:
 		m.final(n, r, v, Applied, ReasonArrival)

@@ -85,7 +85,7 @@ type Policy struct {
 	MaxBytesPerEntity, MaxBytes int64
 	// MaxReleases is how many events one call lets go from the gap buffer, where their filler or an operator releases them; 0 is no bound.
 	// Those beyond go in later calls, in order; see Releasing. Not bounded are those that have waited for a gap which ends without a wait
-	// now, those behind one that ends in dead letters, which the caps bound, and those of a version line that values of a third kind come to
+	// now, or which is none any more since Order is arrival, those behind one that ends in dead letters, which the caps bound, and those of a version line that values of a third kind come to
 	// while it begins again with those of another.
 	MaxReleases int
 	// Also is for how long a second key is that of the event which came first with it: since that was decided, and around the time at which it

@@ -7,20 +7,25 @@ package gate
 func Release(st *State, lines []VersionLineKey, p Policy) []Outcome {
 	d := decider{state: st, policy: p}
 	for _, k := range lines {
-		for len(st.Waiting[k]) > 0 && (p.MaxReleases == 0 || d.released < p.MaxReleases) {
-			if d.state.beginsAgain(k) {
-				d.beginAgain(k)
-				continue
-			}
-			if d.state.Releasing(k) {
-				d.releaseReached(k, st.Lines[k])
-				continue
-			}
-			d.released++
-			d.skip(k, ThenSkip)
-		}
+		d.letGo(k)
 	}
 	return d.out
+}
+
+// letGo lets what waits on a version line run in its order, gap after gap, as far as the step has room.
+func (d *decider) letGo(k VersionLineKey) {
+	for p := d.policy; len(d.state.Waiting[k]) > 0 && (p.MaxReleases == 0 || d.released < p.MaxReleases); {
+		if d.state.beginsAgain(k) {
+			d.beginAgain(k)
+			continue
+		}
+		if d.state.Releasing(k) {
+			d.releaseReached(k, d.state.Lines[k])
+			continue
+		}
+		d.released++
+		d.skip(k, ThenSkip)
+	}
 }
 
 // Reached reports whether the lowest event that waits on a version line with a deadline is not ahead of the line. Decide and Expire leave such

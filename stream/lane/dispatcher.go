@@ -166,6 +166,12 @@ func (m missing) Do(_ context.Context, a sink.Action) (sink.Outcome, error) {
 	return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassBug, Err: fmt.Errorf(
 		"the file has no destination %s that team %s may use: write it there again, and replay what is dead by then", string(m), team)}
 }
+
+// lacks reports whether there was no such destination when it was looked for.
+func (d *sinkQueue) lacks() bool {
+	_, is := d.Sink.(missing)
+	return is
+}
 func (missing) Close(context.Context) error   { return nil }
 func (missing) Idempotency() sink.Idempotency { return sink.Idempotent }
 

@@ -198,7 +198,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 
 // Replace has attempts at a destination made by another configuration from now on; those under way end with the one that they began with. What
 // is returned is closed once there are none of these any more: then the sink before may be closed. Shared stays what it was. A destination
-// that the lanes do not have is looked for by [Config.Find] when it is needed. An error is of kind Invalid.
+// that the lanes do not have is looked for by [Config.Find] when it is needed; for one that they lack, see Lacks. An error is of kind Invalid.
 func (l *Lanes) Replace(name string, d DestinationConfig) (unused <-chan struct{}, err error) {
 	cfg := Config{Destinations: map[string]DestinationConfig{name: d}, Later: l.cfg.Later}
 	if err := cfg.validateDestinations(); err != nil {
@@ -208,7 +208,7 @@ func (l *Lanes) Replace(name string, d DestinationConfig) (unused <-chan struct{
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.q.dispatch.byName[name]
-	if q == nil {
+	if q == nil || q.lacks() { // of which Shared would be another's than that of all
 		none := make(chan struct{})
 		close(none)
 		return none, nil
@@ -217,6 +217,22 @@ func (l *Lanes) Replace(name string, d DestinationConfig) (unused <-chan struct{
 	unused = s.q.dispatch.replace(q, s.q.dispatch.target(name, d))
 	s.q.dispatch.wake()
 	return unused, nil
+}
+
+// Lacks reports whether the lanes have actions for a destination that there was not when it was looked for, and that [Config.Find] finds by now. They
+// do not look again: new lanes do.
+func (l *Lanes) Lacks() bool {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	for name, q := range l.s.q.dispatch.byName {
+		if !q.lacks() {
+			continue
+		}
+		if _, _, ok := l.cfg.Find(name); ok {
+			return true
+		}
+	}
+	return false
 }
 
 // TryAgain has heads that wait for their next attempt at a destination attempted as soon as that takes them, and reports whether there were any.

@@ -10,7 +10,8 @@ const (
 	Budget     = "budget"     // waiting_budget, dropped, dead: the limit is reached
 	Policy     = "policy"     // denied: a rule says deny
 	Approval   = "approval"   // waiting_approval, denied: a person's word is asked for
+	Removed    = "removed"    // dead: the file has no such action any more
 )
 
 // DeadClasses returns the reasons of verdicts that make an action a dead letter.
-func DeadClasses() []string { return []string{Expression, Loop, Budget} }
+func DeadClasses() []string { return []string{Expression, Loop, Budget, Removed} }

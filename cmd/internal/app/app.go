@@ -121,6 +121,9 @@ func New(cfg Config) (*App, error) {
 	return a, err
 }
 
+// File returns the configuration that the process goes by: what was read last, but for what waits for its next start.
+func (a *App) File() *config.Config { return a.file() }
+
 // file returns the configuration as it is now.
 func (a *App) file() *config.Config { return a.current.Load() }
 

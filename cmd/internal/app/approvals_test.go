@@ -161,3 +161,40 @@ teams:
 	}
 	p.clean()
 }
+
+// TestRenamedActionKeepsItsApproval: an action that waits for approval is not run without it because the file calls it by another name, or has it no
+// more; and it asks as before once the file has it again.
+func TestRenamedActionKeepsItsApproval(t *testing.T) {
+	t.Parallel()
+	to := newAgent(t)
+	r := deploy(t, to.URL, newLedger(t), true)
+	r.text = strings.Replace(r.text, "then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: agent, approval: {}}]", 1)
+	roles := []config.Role{config.RoleIntake, config.RoleStream}
+	p := r.run(roles...)
+	p.accepted("orders", "orders-secret", order("o", 1))
+	asked := p.asked("o-1")
+	whole := r.text
+	r.text = strings.Replace(r.text, "{name: run, to: agent, approval: {}}", "{name: start, to: agent}", 1)
+	r.reload(p, roles...)
+	called := func() bool {
+		to.mu.Lock()
+		defer to.mu.Unlock()
+		return len(to.calls) > 0
+	}
+	if !rig.Until(time.Minute, func() bool {
+		refused, _ := counted(t, p.app.registry, "forebay_lane_verdicts_total", map[string]string{"status": "error"})
+		return refused > 0 || called()
+	}) {
+		t.Fatal("the action of before is not asked about")
+	}
+	if called() {
+		t.Fatal("an action runs without its approval")
+	}
+	r.text = whole
+	r.reload(p, roles...)
+	if _, err := p.api.AnswerApproval(t.Context(), asked.ID, api.VerbApprove, api.ApprovalRequest{Reason: "looked", By: "jo"}); err != nil {
+		t.Fatal(err)
+	}
+	p.item("fulfil", "orders", "o-1", "applied", "done")
+	p.clean()
+}

@@ -94,6 +94,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 		}
 	}
 	add(standingRow(&standing{partitionKey: partition, state: stateUnread, why: "no process has claimed it"}, "-c "+file))
+	add(standingRow(&standing{partitionKey: partition, state: stateUnread, left: true, why: "3 records are unread"}, "-c "+file))
 	grown := stopped(owner.StopPartitions, 0)
 	grown.state = stateUnread
 	add(standingRow(grown, "-c "+file))

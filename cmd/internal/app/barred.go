@@ -83,6 +83,8 @@ func (s *streams) restart(at nameInTeam) {
 		stop()
 	case s.begin != nil:
 		s.begin(at)
+	case !s.a.file().Runs(at.team, at.name): // it has never begun: Postgres has not answered yet
+		s.ended(at)
 	}
 }
 

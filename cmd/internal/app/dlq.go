@@ -259,7 +259,7 @@ func stateOf(s inbox.CommandStatus) (state, detail string) {
 	case s.EndedAt != nil:
 		return api.StateDone, s.Outcome
 	case s.Owner == "":
-		return api.StateAsked, "nobody owns the partition: it is done as soon as somebody claims it"
+		return api.StateAsked, "nobody owns the partition: it is done as soon as somebody claims it, which nobody does whose file lacks its source"
 	}
 	return api.StateAsked, s.Owner + " owns the partition and has not done it yet; if that process is gone, the next owner does it"
 }

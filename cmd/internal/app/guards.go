@@ -21,7 +21,16 @@ type guarding struct {
 
 // guardMakers make the guards of a subscription, in the order in which they are asked.
 // One gives nil if the file has nothing for it to decide.
-var guardMakers = []func(guarding) (policy.Guard, error){senders, whens, loops, policyGuard, budgetGuard}
+var guardMakers = []func(guarding) (policy.Guard, error){written, senders, whens, loops, policyGuard, budgetGuard}
+
+// written makes the guard against actions that the file has not.
+func written(of guarding) (policy.Guard, error) {
+	g := &policy.Written{}
+	for _, a := range subscriptionIn(of.file, of.at).Actions {
+		g.Actions = append(g.Actions, a.Name)
+	}
+	return g, nil
+}
 
 // senders makes the guard of senders.
 func senders(of guarding) (policy.Guard, error) {

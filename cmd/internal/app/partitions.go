@@ -42,6 +42,7 @@ type standing struct {
 	partitionKey
 	state string // owner.Stopped or stateUnread
 	mine  bool   // this process has it, or nobody has
+	left  bool   // by the file its subscription does not read it any more
 	stop  *api.StopItem
 	why   string
 	since time.Time
@@ -61,6 +62,7 @@ type partitionFacts struct {
 	claimed map[partitionKey]bool                 // by any process
 	counts  map[string]int32                      // how many partitions a topic has; none of one that is not there
 	runs    map[nameInTeam]bool                   // whether this process runs a subscription
+	left    map[partitionKey]string               // what is left in topics that the file does not have for a subscription any more
 }
 
 // readPartitions asks the subscriptions of this process, the ledger and the brokers.
@@ -81,8 +83,12 @@ func (s *streams) readPartitions(ctx context.Context, adm *kadm.Client) (f parti
 	if f.stops, err = l.Stops(ctx, ledger.StopFilter{}); err != nil {
 		return f, err
 	}
-	owned, err := inbox.New(l).Owned(ctx)
+	box := inbox.New(l)
+	owned, err := box.Owned(ctx)
 	if err != nil {
+		return f, err
+	}
+	if f.left, err = s.leftBehind(ctx, adm, box, owned); err != nil {
 		return f, err
 	}
 	f.claimed = map[partitionKey]bool{}
@@ -151,6 +157,16 @@ func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partit
 				if n.Total++; st.count(&n, still, f.own[key].State, now) {
 					out.standing = append(out.standing, st)
 				}
+			}
+		}
+		for key, why := range f.left {
+			if key.of != at {
+				continue
+			}
+			st := standing{partitionKey: key, state: stateUnread, left: true, why: why, seen: cmp.Or(first[key], now)}
+			st.since, seen[key] = st.seen, st.seen
+			if n.Total++; st.count(&n, true, "", now) {
+				out.standing = append(out.standing, st)
 			}
 		}
 		out.counts[at] = n
@@ -258,8 +274,11 @@ func (st *standing) command(flags string) string {
 
 // reason returns in a word why a partition stands still.
 func (st *standing) reason() string {
-	if st.stop != nil {
+	switch {
+	case st.stop != nil:
 		return st.stop.Kind
+	case st.left:
+		return reasonLeft
 	}
 	return ""
 }

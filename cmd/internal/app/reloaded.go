@@ -179,7 +179,7 @@ func (s *streams) restartChanged(before, now *config.Config) {
 		}
 		return lost(now, at)
 	})
-	same := sameSubscriptions(before, now)
+	same := sameSubscriptions(before, now, s.allLanes())
 	all := map[nameInTeam]bool{}
 	for _, n := range slices.Concat(configured(before).subscriptions, configured(now).subscriptions) {
 		all[nameInTeam{n.Team, n.Name}] = true
@@ -210,11 +210,17 @@ func lost(c *config.Config, at nameInTeam) string {
 	return ""
 }
 
-// sameSubscriptions returns what reports whether two configurations have a subscription do the same.
-func sameSubscriptions(before, now *config.Config) func(at nameInTeam) bool {
+// sameSubscriptions returns what reports whether two configurations have a subscription do the same, with the lanes that it has. A destination that
+// is new is found when it is needed: only lanes with actions that have waited for it begin again.
+func sameSubscriptions(before, now *config.Config, lanes map[nameInTeam]*lane.Lanes) func(at nameInTeam) bool {
 	had, has := namesOfDestinations(before), namesOfDestinations(now)
 	return func(at nameInTeam) bool {
-		return slices.Equal(had[at.team], has[at.team]) && sameSubscription(before, now, at)
+		old, names, its := had[at.team], has[at.team], lanes[at]
+		if its == nil && len(old) != len(names) || its != nil && its.Lacks() {
+			return false
+		}
+		gone := slices.ContainsFunc(old, func(name string) bool { return !slices.Contains(names, name) })
+		return !gone && sameSubscription(before, now, at)
 	}
 }
 

@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/pem"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/destination"
 )
 
@@ -272,7 +274,7 @@ func TestNothingIsReplacedByTheSame(t *testing.T) {
 	if len(subscriptions) == 0 {
 		t.Error("the file has no subscription")
 	}
-	same := sameSubscriptions(before, now)
+	same := sameSubscriptions(before, now, nil)
 	for _, n := range subscriptions {
 		if !same(nameInTeam{n.Team, n.Name}) {
 			t.Errorf("%s.%s begins again", n.Team, n.Name)
@@ -280,7 +282,97 @@ func TestNothingIsReplacedByTheSame(t *testing.T) {
 	}
 	of := subscriptions[0]
 	now.Teams[of.Team].Destinations["more"] = &config.Destination{}
-	if sameSubscriptions(before, now)(nameInTeam{of.Team, of.Name}) {
+	if sameSubscriptions(before, now, nil)(nameInTeam{of.Team, of.Name}) {
 		t.Errorf("%s.%s goes on without a destination that open actions may be for", of.Team, of.Name)
 	}
+}
+
+// TestReloadWhilePostgresIsAway: a process that still waits for Postgres is not held up by a subscription that the file has lost meanwhile.
+func TestReloadWhilePostgresIsAway(t *testing.T) {
+	t.Parallel()
+	postgres, through := newLedger(t).through(t)
+	r := deploy(t, "http://127.0.0.1:1", through, true)
+	postgres.HangAll()
+	p := r.start(config.RoleStream)
+	if status, body := p.readyz(); status != http.StatusServiceUnavailable || !strings.Contains(body, "triage") {
+		t.Fatalf("readyz: %d %s", status, body)
+	}
+	r.text = strings.Replace(r.text, "triage: {", "sort: {", 1)
+	r.reload(p, config.RoleStream)
+	if _, body := p.readyz(); strings.Contains(body, "triage") {
+		t.Errorf("readyz: %s", body)
+	}
+	postgres.Answer()
+	p.ready()
+	if _, body := p.readyz(); strings.Contains(body, "triage") || !strings.Contains(body, "sort") {
+		t.Errorf("readyz: %s", body)
+	}
+	p.clean()
+}
+
+// TestNewDestinationStopsNobody: a destination that every team may use from now on, and that nothing is for, has no subscription begin again; one that
+// an action has waited for has its subscription do so, and no other.
+func TestNewDestinationStopsNobody(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), false)
+	without := r.text + beta
+	with := strings.Replace(without, "    destinations:\n      agent:", "    destinations:\n      spare: {type: log}\n      agent:", 1)
+	r.text = strings.Replace(with, "then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: spare}]", 1)
+	r.createTopics()
+	roles := []config.Role{config.RoleIntake, config.RoleStream}
+	p := r.run(roles...)
+	if _, err := p.api.Pause(t.Context(), "acme", "spare", api.PauseRequest{By: "ann", Reason: "it goes"}); err != nil {
+		t.Fatal(err)
+	}
+	spare := func(what string, is func(state string, waiting int) bool) {
+		t.Helper()
+		if !rig.Until(time.Minute, func() bool {
+			items := (destinationsAPI{p.app.stream}).items(p.app.stream.waiting())
+			i := slices.IndexFunc(items, func(i api.DestinationItem) bool { return i.Destination == "spare" })
+			return i >= 0 && is(items[i].State, items[i].Waiting)
+		}) {
+			t.Fatal(what)
+		}
+	}
+	p.accepted("orders", "orders-secret", order("o", 1))
+	spare("it waits for none", func(_ string, waiting int) bool { return waiting == 1 })
+	begun := map[nameInTeam]*stream.Subscription{}
+	begins := func(what string, again ...string) { // that these have begun again since it was asked last, and no others
+		t.Helper()
+		s := p.app.stream
+		var now map[nameInTeam]*stream.Subscription
+		if !rig.Until(time.Minute, func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			now = maps.Clone(s.subs)
+			return len(now) == 3 && !slices.ContainsFunc(again, func(name string) bool {
+				at := nameInTeam{"acme", name}
+				return s.again[at] || now[at] == begun[at] || now[at].Ready() != nil
+			})
+		}) {
+			t.Fatalf("%s: %q have not begun again", what, again)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for at, sub := range now {
+			if !slices.Contains(again, at.name) && begun[at] != nil && (sub != begun[at] || s.again[at]) {
+				t.Errorf("%s: %v has begun again", what, at)
+			}
+		}
+		begun = now
+	}
+	begins("the first time", "fulfil", "triage")
+	r.text = without
+	r.reload(p, roles...)
+	begins("one of the team's own is gone", "fulfil", "triage")
+	spare("what is open for it is forgotten", func(state string, _ int) bool { return state == api.DestinationMissing })
+	const pagers = "destinations: {pagers: {type: log, teams: [\"*\"]}}\nteams:\n"
+	r.text = strings.Replace(without, "teams:\n", pagers, 1)
+	r.reload(p, roles...)
+	begins("one that nothing is for")
+	r.text = strings.Replace(with, "teams:\n", pagers, 1)
+	r.reload(p, roles...)
+	begins("one that an action has waited for", "fulfil")
+	spare("it is missing still", func(state string, _ int) bool { return state != api.DestinationMissing })
+	p.clean()
 }

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -284,7 +283,7 @@ func TestReconcileWaitsForTheIntake(t *testing.T) {
 	t.Parallel()
 	const events = 50
 	intake := newReconciledIntake(t, "stripe")
-	intake.brokers, _, _ = newOrderTopic(t)
+	intake.brokers, _, _, _ = newOrderTopic(t)
 	var list []string
 	for n := range events {
 		list = append(list, fmt.Sprintf(`{"id":"evt_%d","object":"event","created":%d,"data":{"object":{"id":"in_1","object":"invoice"}},"pending_webhooks":1,"type":"invoice.paid"}`, n, time.Now().Unix()-int64(n)))
@@ -327,7 +326,7 @@ func TestReconcileWaitsForTheIntake(t *testing.T) {
 	}
 	var lines bytes.Buffer
 	posts, intake.events = 21, nil // none is kept waiting
-	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, new(atomic.Pointer[config.Config])).
+	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, nil).
 		ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
 	if len(intake.events) != events-1 || !strings.Contains(lines.String(), "missed=50 refused=1 left=0") ||
 		!strings.Contains(lines.String(), `run="forebay sources reconcile acme/hooks --token-file FILE --hook we_1"`) {
@@ -348,7 +347,7 @@ func TestReconcileStripe(t *testing.T) {
 	t.Parallel()
 	intake := newReconciledIntake(t, "stripe")
 	now := time.Now()
-	brokers, _, aside := newOrderTopic(t)
+	brokers, _, aside, _ := newOrderTopic(t)
 	intake.brokers = brokers
 	event := func(id, typ string, ago time.Duration, pending int) string {
 		return fmt.Sprintf("{\n  \"id\": %q,\n  \"object\": \"event\",\n  \"created\": %d,\n  \"data\": {\n    \"object\": {\n      \"id\": \"in_1\",\n      \"object\": \"invoice\",\n      \"lines\": [],\n      \"metadata\": {}\n    }\n  },\n  \"pending_webhooks\": %d,\n  \"type\": %q\n}",
@@ -415,7 +414,7 @@ func TestReconcileStripe(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines bytes.Buffer
-	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, new(atomic.Pointer[config.Config])).
+	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, nil).
 		ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
 	if len(intake.events) != 9 || strings.Count(lines.String(), "had again\" source=acme/hooks missed=5") != 1 || strings.Count(lines.String(), "msg=") != 1 {
 		t.Errorf("%d events\n%s", len(intake.events), lines.String())

@@ -5,7 +5,6 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -20,7 +19,7 @@ const reconcileLook = 5 * time.Second
 type reconciler struct {
 	e    *env // without output
 	log  *slog.Logger
-	file *atomic.Pointer[config.Config]
+	file func() *config.Config // by which the process goes: with a topic that waits for its next start, not what it has not come to
 
 	asked   map[names.Name]time.Time // when it began last; of one goroutine
 	mu      sync.Mutex
@@ -28,7 +27,7 @@ type reconciler struct {
 	all     sync.WaitGroup
 }
 
-func newReconciler(ctx context.Context, e *env, file *atomic.Pointer[config.Config]) *reconciler {
+func newReconciler(ctx context.Context, e *env, file func() *config.Config) *reconciler {
 	quiet := *e
 	quiet.ctx, quiet.Stdout, quiet.Stderr = ctx, io.Discard, io.Discard
 	return &reconciler{e: &quiet, log: e.log, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}}
@@ -52,7 +51,7 @@ func (r *reconciler) run() {
 
 // look begins to ask for the sources that are due. One whose provider still has us wait is left alone.
 func (r *reconciler) look(now time.Time) {
-	cfg := r.file.Load()
+	cfg := r.file()
 	for team, t := range cfg.Teams {
 		for name, s := range t.Sources {
 			of := names.Name{Team: team, Name: name}

@@ -36,7 +36,7 @@ func TestReconcileEvery(t *testing.T) {
 	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}", reconcileToken, f.URL)))
 	var lines bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
-	r := newReconciler(ctx, &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, &file)
+	r := newReconciler(ctx, &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, file.Load)
 	now := time.Now()
 	asked := func(at time.Duration, want ...string) {
 		t.Helper()

@@ -14,9 +14,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/topics"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -109,7 +111,8 @@ func (s *shopifyLog) missed(e *env, since time.Time) (list []*missed, more bool,
 	return slices.Collect(maps.Values(found)), more, nil
 }
 
-// had returns the newest version of each line that has come to the source's topic since then, or to quarantine and was authentic.
+// had returns the newest version of each line that has come to the source's topic since then, or to quarantine and was authentic. After a rekey, or
+// where the source was renamed, it came to a topic of the team that no source has now: an order is one and the same in all of them.
 func (s *shopifyLog) had(ctx context.Context, since time.Time) (map[versionLine]int64, error) {
 	had := map[versionLine]int64{}
 	add := func(event *schemas.Event, err error) {
@@ -123,11 +126,36 @@ func (s *shopifyLog) had(ctx context.Context, since time.Time) (map[versionLine]
 	if err != nil {
 		return nil, err
 	}
+	before, err := s.topicsBefore(ctx)
+	for _, topic := range before {
+		if err == nil {
+			_, err = producer.ReadSince(ctx, topic, since.Add(-clockSlack), func(r *kgo.Record) { add(record.Decode(r)) }, s.kafka...)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
 	wholeToo, err := s.to.unusable(ctx, since, s.kafka, func(kept producer.Item) { add(s.to.Event(kept.Request(), kept.Received)) })
 	if err == nil && !(whole && wholeToo) {
 		err = schemas.Errorf(schemas.Invalid, "read "+topic, "it or its quarantine does not keep what came since %s", since.UTC().Format(time.RFC3339))
 	}
 	return had, err
+}
+
+// topicsBefore returns the topics of the team's events that no source of the file has.
+func (s *shopifyLog) topicsBefore(ctx context.Context) (list []string, err error) {
+	client, err := kgo.NewClient(s.kafka...)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	strangers, err := topics.Strangers(ctx, kadm.NewClient(client), s.to.file, topics.Wanted(s.to.file, s.to.file.MaxBody))
+	for _, stranger := range strangers {
+		if strings.HasPrefix(stranger.Topic, "events."+s.to.id.Team+".") {
+			list = append(list, stranger.Topic)
+		}
+	}
+	return list, err
 }
 
 // each calls visit for the resources of a topic that changed since then, in any order, some perhaps twice.

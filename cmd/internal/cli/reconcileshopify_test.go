@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,9 +76,9 @@ func (f *fakeShop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // newOrderTopic is the topics of the source hooks; put puts an event there, and aside a delivery into quarantine.
-func newOrderTopic(t *testing.T) (brokers string, put func(*schemas.Event), aside func(*ingest.Delivery)) {
+func newOrderTopic(t *testing.T) (brokers string, put func(*schemas.Event), aside func(*ingest.Delivery), before func(topic string, e *schemas.Event)) {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "events.acme.hooks", "quarantine.acme.hooks"))
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "events.acme.hooks", "quarantine.acme.hooks", "events.acme.hooks-before", "events.acmes.hooks"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,16 +93,17 @@ func newOrderTopic(t *testing.T) (brokers string, put func(*schemas.Event), asid
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = keeps.Close(context.Background()) })
-	put = func(e *schemas.Event) {
-		if err := client.ProduceSync(t.Context(), record.Encode("events.acme.hooks", e)).FirstErr(); err != nil {
+	before = func(topic string, e *schemas.Event) {
+		if err := client.ProduceSync(t.Context(), record.Encode(topic, e)).FirstErr(); err != nil {
 			t.Error(err)
 		}
 	}
+	put = func(e *schemas.Event) { before("events.acme.hooks", e) }
 	return cluster.ListenAddrs()[0], put, func(d *ingest.Delivery) {
 		if err := keeps.Quarantine(t.Context(), time.Time{}, "quarantine.acme.hooks", d); err != nil {
 			t.Error(err)
 		}
-	}
+	}, before
 }
 
 // TestReconcileShopify: orders of which no event of their version came are made ones, the oldest first, whatever the list is like; what
@@ -116,7 +116,7 @@ func TestReconcileShopify(t *testing.T) {
 		return fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%d","order_number":%d,"updated_at":%q}`, id, id, id, now.Add(-ago).Format(time.RFC3339))
 	}
 	intake, shop := newReconciledIntake(t, "shopify"), newFakeShop(t)
-	brokers, put, aside := newOrderTopic(t)
+	brokers, put, aside, before := newOrderTopic(t)
 	intake.brokers, intake.log = brokers, put
 	arrived := func(topic, body string) {
 		t.Helper()
@@ -131,6 +131,11 @@ func TestReconcileShopify(t *testing.T) {
 	arrived("orders/paid", order(3, 7*time.Hour))
 	arrived("orders/updated", order(4, 5*time.Hour))
 	arrived("orders/updated", order(5, 9*time.Hour)) // an older version than the shop's
+	intake.log = func(e *schemas.Event) { before("events.acme.hooks-before", e) }
+	arrived("orders/updated", order(10, 5*time.Hour)) // by the topic that the source had before
+	intake.log = func(e *schemas.Event) { before("events.acmes.hooks", e) }
+	arrived("orders/updated", order(large, 5*time.Hour)) // to another team
+	intake.log = put
 	kept := ingest.Delivery{Team: "acme", Source: "hooks", Kind: ingest.KindUnusable, Reason: "schema", Method: "POST", Received: now,
 		Headers: []schemas.Header{{Name: "x-shopify-topic", Value: "orders/updated"}, {Name: "x-shopify-shop-domain", Value: "acme.myshopify.com"}}}
 	forged, older, same := kept, kept, kept
@@ -139,7 +144,7 @@ func TestReconcileShopify(t *testing.T) {
 	aside(&forged)
 	aside(&older)
 	aside(&same)
-	shop.orders = []string{order(1, time.Hour), order(large, 5*time.Hour), order(2, 6*time.Hour), order(3, 7*time.Hour), order(5, 8*time.Hour), order(4, 6*time.Hour), order(6, 30*time.Hour), order(9, 5*time.Hour)}
+	shop.orders = []string{order(1, time.Hour), order(large, 5*time.Hour), order(2, 6*time.Hour), order(3, 7*time.Hour), order(5, 8*time.Hour), order(4, 6*time.Hour), order(6, 30*time.Hour), order(9, 5*time.Hour), order(10, 5*time.Hour)}
 	shop.limited = 3
 	key := func(n int64) string {
 		return string(schemas.NewEntityKey("acme.myshopify.com", fmt.Sprintf("gid://shopify/Order/%d", n)))
@@ -183,7 +188,7 @@ func TestReconcileShopify(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines bytes.Buffer
-	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, new(atomic.Pointer[config.Config]))
+	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, nil)
 	for range 2 {
 		every.ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -63,14 +62,11 @@ func (c *serveCmd) Run(e *env) error {
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	defer stop()
-	var file atomic.Pointer[config.Config]
-	file.Store(cfg)
 	w := watcher{every: watchInterval, hup: hup, log: e.log,
 		reload: func(read *config.Config) error {
 			err := a.Reload(read)
 			if err == nil {
 				cfg = read
-				file.Store(read)
 			} else {
 				a.Refused(config.Problems{{File: c.File, Message: err.Error()}})
 			}
@@ -83,7 +79,7 @@ func (c *serveCmd) Run(e *env) error {
 		}}
 	watching.Go(func() { w.run(ctx, read) })
 	if slices.Contains(roles, config.RoleIntake) {
-		watching.Go(newReconciler(ctx, e, &file).run)
+		watching.Go(newReconciler(ctx, e, a.File).run)
 	}
 	return a.Run(ctx)
 }

@@ -24,8 +24,8 @@ type Taking struct {
 // Take returns the configuration with which a process that runs c goes on when it has read another one, and what of that waits for its next
 // start. What waits keeps its value, for its own key alone: everything else is as it was read. What the process's roles do not use does not wait.
 //
-// These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake, agents (but for its
-// secrets), alerts and telemetry; of a
+// These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake (but for its public_url), agents (but
+// for its secrets), alerts and telemetry; of a
 // source its topic and topics, and a body that the process has no room for; all of a destination with long where the process does not listen for results;
 // of a subscription its postgres, and all of one that names a source which is not shared with it, or names what is new and waits.
 func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
@@ -70,6 +70,7 @@ func (k *taking) sections() {
 		case "kafka":
 			before, read = reflect.ValueOf(&kafka).Elem(), reflect.ValueOf(&readKafka).Elem()
 		case "intake":
+			intake.PublicURL, readIntake.PublicURL = "", "" // taken at once: nothing but sources has it
 			before, read = reflect.ValueOf(&intake).Elem(), reflect.ValueOf(&readIntake).Elem()
 		case "agents":
 			agents, readAgents := k.running.Agents, k.taken.Agents
@@ -83,9 +84,9 @@ func (k *taking) sections() {
 		if len(paths) == 0 {
 			continue
 		}
-		secrets := k.taken.Agents.Secrets
+		secrets, called := k.taken.Agents.Secrets, k.taken.Intake.PublicURL
 		other[i].value.Set(m.value)
-		k.taken.Agents.Secrets = secrets
+		k.taken.Agents.Secrets, k.taken.Intake.PublicURL = secrets, called
 		k.keep("", m.name, paths...)
 	}
 }

@@ -471,7 +471,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "types", doc: "Globs over event types, * crosses dots; none means all."},
 		{name: "match", doc: "CEL over the event, its body and its sender: what of the types' events is the subscription's. false is filtered (match); an error has the event quarantined (expression). See [FILTERS.md](../../../deploy/docs/FILTERS.md).", cel: true},
 		{name: "begin", doc: "Where in the log a new subscription begins: now, all or an RFC 3339 time that is past.", def: "now"},
-		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates.", def: "version", values: []string{"version", "arrival"}},
+		{name: "order", doc: "version orders by the provider's version; arrival only removes duplicates. From version to arrival, what waits goes before the next event of its entity. Back again, each entity whose versions have gone on meanwhile has a gap that is none, and waits once as gap says.", def: "version", values: []string{"version", "arrival"}},
 		{name: "start", doc: "First event of an unknown entity: any, only the preset's first value, or after its source has been asked for the truth.", computed: "first where all sources have versions of kind sequence, else any", values: []string{"any", "first", "backfill"}},
 		{name: "equal", doc: "Events of one version: apply runs all of them; first keeps the first and drops snapshots after it; last is apply, but of snapshots that wait together only the last runs; hold keeps what comes after the first for an operator (forebay inbox redrive).", def: "apply", values: []string{"apply", "first", "last", "hold"}},
 		{name: "stale", doc: "What becomes of an event whose entity has gone on to a newer version."},

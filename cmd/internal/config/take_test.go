@@ -95,6 +95,13 @@ func TestTake(t *testing.T) {
 			t.Errorf("what was taken back waits: %v", waits)
 		}
 	}
+	at := func(url, wait string) *Config {
+		return with(both, "agents: {", `intake: {public_url: "https://`+url+`.example.com", body_timeout: `+wait+"}\nagents: {", "mail: {preset: github,", "mail: {preset: square,")
+	}
+	if taken, waits := at("one", "20s").Take(at("two", "30s"), Taking{Roles: both.Roles}); len(waits) != 1 || waits[0].Path != "intake.body_timeout" || taken.Intake.BodyTimeout.String() != "20s" ||
+		taken.Intake.PublicURL != "https://two.example.com" || taken.Teams["alpha"].Sources["mail"].PublicURL != "https://two.example.com/v1/in/alpha/mail" {
+		t.Errorf("the URL that providers sign: %v, %+v", waits, taken.Intake)
+	}
 	running := with(both)
 	if taken, waits := running.Take(with(both, "[cards, alpha/github]", "[cards, alpha/mail]"), Taking{}); len(waits) != 1 || taken.Barred("beta", "risk") != "" || taken.Teams["beta"].Subscriptions["risk"].Sources[1] != "alpha/github" {
 		t.Errorf("a source that is not shared: %v", waits)

@@ -33,7 +33,7 @@ func Strangers(ctx context.Context, adm *kadm.Client, c *config.Config, wanted [
 			why = "there is no team " + team + " in this configuration"
 		}
 		list = append(list, Change{Topic: d.Topic, Action: Unknown, Partitions: int32(len(d.Partitions)),
-			Detail: why + "; it is left alone (kafka-topics.sh --delete removes it with its records, if nobody needs them)"})
+			Detail: why + "; it is left alone (kafka-topics.sh --delete removes it with its records, if `forebay attention` lists nothing unread in it)"})
 	}
 	return list, nil
 }

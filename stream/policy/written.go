@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
+)
+
+// Written lets only those actions go on that the file has. What is open of one that was taken out or renamed outlives it, and the `when` and the
+// approval that it had do not: nobody can tell any more whether it may have its effect. It is a [Guard], to be asked first.
+type Written struct {
+	Actions []string
+
+	mu    sync.Mutex
+	since map[schemas.ActionID]time.Time // since when what the file does not have was asked for
+}
+
+// newerFile is how long an action waits that the file does not have: while a deployment rolls, another process may have made it by a newer file, which
+// this one reads soon.
+const newerFile = 10 * time.Minute
+
+// Before implements [Guard].
+func (w *Written) Before(_ context.Context, a sink.Action) (Verdict, error) {
+	if slices.Contains(w.Actions, a.Name) {
+		return Verdict{}, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since == nil {
+		w.since = map[schemas.ActionID]time.Time{}
+	}
+	first, ok := w.since[a.ID]
+	if !ok {
+		first = time.Now()
+		w.since[a.ID] = first
+	}
+	left := newerFile - time.Since(first)
+	if left > 0 {
+		return Verdict{}, fmt.Errorf("the file has no action %s of %s; unless it has within %s, the action is dead", a.Name, a.Subscription, left.Round(time.Second))
+	}
+	return Verdict{Status: ledger.Dead, Reason: Removed, Text: fmt.Sprintf(
+		"the file has no action %s of %s any more: write it again and replay, or discard", a.Name, a.Subscription)}, nil
+}
+
+// After implements [Guard].
+func (*Written) After(sink.Action, sink.Outcome, sink.Class) {}
