@@ -127,17 +127,12 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		if err := r.holds(ctx, tx); err != nil {
 			return err
 		}
-		last, err := oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1 FOR UPDATE OF p`, id))
-		known := err == nil
-		if known && !r.Since.IsZero() {
-			// All by the database's clock. now() is when tx began, before the age is taken, so that a question of this run is never taken for an older one.
-			err = tx.QueryRow(ctx, `SELECT $1 >= now() - $2::bigint * interval '1 microsecond'`, last.AskedAt, time.Since(r.Since).Microseconds()).Scan(&known)
-		}
-		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		last, known, err := r.last(ctx, tx, id)
+		if err != nil {
 			return err
 		}
 		same := last.Entity == r.Entity && last.Version == r.Version && string(last.Digest) == string(r.Digest[:])
-		more := r.FourEyes && !last.FourEyes || slices.ContainsFunc(last.Roles, func(role string) bool { return !slices.Contains(r.Roles, role) })
+		more := r.asksMore(last)
 		open := last.State == ApprovalWaiting || last.State == ApprovalApproved
 		begun := r.Doubt && same && last.State == ApprovalUsed // it would be told as denied, and may have had its effect
 		switch {
@@ -165,11 +160,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID))
 			return err
 		case open:
-			why := "what is to be done has changed, and is asked for anew"
-			if known && same {
-				why = "who must approve it has changed, and is asked anew"
-			}
-			if _, err := voidApproval(ctx, tx, last.ID, why); err != nil {
+			if _, err := voidApproval(ctx, tx, last.ID, "what is to be done has changed, or who must approve it, and is asked for anew"); err != nil {
 				return err
 			}
 		}
@@ -199,6 +190,25 @@ func (r ApprovalRequest) holds(ctx context.Context, tx pgx.Tx) error {
 		return ErrFenced
 	}
 	return err
+}
+
+// last returns the newest question about an action, locked; known says that it was asked since an operator last had the action run again.
+func (r *ApprovalRequest) last(ctx context.Context, tx pgx.Tx, action [16]byte) (last Approval, known bool, err error) {
+	last, err = oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.action_id = $1 ORDER BY p.id DESC LIMIT 1 FOR UPDATE OF p`, action))
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return last, false, nil
+	case err != nil || r.Since.IsZero():
+		return last, err == nil, err
+	}
+	// All by the database's clock. now() is when tx began, before the age is taken, so that a question of this run is never taken for an older one.
+	err = tx.QueryRow(ctx, `SELECT $1 >= now() - $2::bigint * interval '1 microsecond'`, last.AskedAt, time.Since(r.Since).Microseconds()).Scan(&known)
+	return last, known, err
+}
+
+// asksMore reports whether more is needed now than to answer a question that was asked: a second person, or another role than one of those.
+func (r *ApprovalRequest) asksMore(last Approval) bool {
+	return r.FourEyes && !last.FourEyes || slices.ContainsFunc(last.Roles, func(role string) bool { return !slices.Contains(r.Roles, role) })
 }
 
 const (
