@@ -41,7 +41,10 @@ func (d *decider) backfillsFirst(k VersionLineKey) bool {
 
 // afterWait returns what follows when neither a filler nor a backfill has ended the wait on the version line.
 func (d *decider) afterWait(k VersionLineKey) Then {
-	if d.backfillsFirst(k) {
+	switch {
+	case d.policy.Order == OrderArrival: // it is no gap any more
+		return ThenSkip
+	case d.backfillsFirst(k):
 		return d.policy.otherwise()
 	}
 	return d.policy.Then

@@ -144,6 +144,11 @@ func TestNewEpochInSteps(t *testing.T) {
 			want: slices.Concat(waits, []string{"*3 + applied/gap_dead", "*5 + applied/gap_dead", "20 buffered/gap", "*7 + applied/gap_dead",
 				"*9 + applied/gap_dead", "*10 + applied/gap_dead", "*20 applied/new_epoch"}),
 		}, {
+			name: "and by arrival now: none is given up", policy: inSteps(giveUp),
+			steps: []step{in(five...), in(seq(20, 1, epoch(2))), policy(with(func(p *Policy) { p.Order, p.Then = OrderArrival, ThenDeadLetter })), in(seq(30, 2, epoch(2)))},
+			want: slices.Concat(waits, []string{"*3 + applied/gap_dead", "*5 + applied/gap_dead", "20 buffered/gap", "*7 applied/gap_skipped",
+				"*9 applied/gap_skipped", "*10 applied/released", "*20 applied/new_epoch", "30 applied/arrival"}),
+		}, {
 			name: "a filtered one begins it", policy: inSteps(wait),
 			steps: []step{in(five...), in(seq(20, 1, epoch(2), filtered), seq(21, 2, epoch(2))), line("e"), line("e"), line("e")},
 			want: slices.Concat(waits, []string{"*3 applied/gap_skipped", "*5 applied/gap_skipped", "20 buffered/gap", "21 buffered/gap", "*7 applied/gap_skipped",

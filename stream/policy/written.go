@@ -40,10 +40,10 @@ func (w *Written) Before(_ context.Context, a sink.Action) (Verdict, error) {
 		first = time.Now()
 		w.since[a.ID] = first
 	}
-	left := newerFile - time.Since(first)
-	if left > 0 {
+	if left := newerFile - time.Since(first); left > 0 {
 		return Verdict{}, fmt.Errorf("the file has no action %s of %s; unless it has within %s, the action is dead", a.Name, a.Subscription, left.Round(time.Second))
 	}
+	delete(w.since, a.ID)
 	return Verdict{Status: ledger.Dead, Reason: Removed, Text: fmt.Sprintf(
 		"the file has no action %s of %s any more: write it again and replay, or discard", a.Name, a.Subscription)}, nil
 }
