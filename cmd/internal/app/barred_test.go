@@ -77,6 +77,7 @@ func TestWhatCannotBeMadeIsBarred(t *testing.T) {
 	p := r.run(config.RoleStream)
 	as := r.text
 	r.text = strings.NewReplacer("      agent: {", "      late: {type: http, url: https://late.example.com, long: {deadline: 1h}}\n      agent: {",
+		"to: agent}]", "to: agent}, {name: later, to: late}]",
 		"teams:\n", "agents: {public_url: \"https://agents.example.com\", secrets: [whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz]}\nteams:\n", "operator: \"127.0.0.1:0\"}", "operator: \"127.0.0.1:0\", agents: \"127.0.0.1:0\"}").Replace(as)
 	read := r.load(config.RoleStream)
 	read.Listen.Agents, read.Agents.PublicURL = "", "" // what Take keeps out, should it ever miss some
