@@ -14,6 +14,7 @@ type arrival struct {
 	from   *sender             // nil: the body has arrived, or has ended
 	own    int64               // bytes of memory that it holds beside a larger buffer
 	held   int64               // bytes of memory, own among them
+	there  bool                // the body is there, and is unpacked
 	size   size
 	since  time.Time
 	got    atomic.Int64 // bytes of the body so far

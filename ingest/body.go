@@ -1,7 +1,10 @@
 package ingest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +17,8 @@ import (
 // smallBuffer is the size of each delivery's own buffer, which many bodies fit into.
 const smallBuffer = 4 << 10
 
-// read reads the whole body within the server's read timeout. The body is never nil, and may be in d.buffer. The caller has d.arrival
-// leave the room, also after an error.
+// read reads the whole body within the server's read timeout. The body is never nil, and may be in d.buffer. The caller tells the room once
+// d.arrival has arrived, and has it leave, also after an error.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (body []byte, err error) {
 	if r.ContentLength > h.c.MaxBody {
 		return nil, &http.MaxBytesError{Limit: h.c.MaxBody}
@@ -39,7 +42,7 @@ func (h *Handler) read(w http.ResponseWriter, r *http.Request, d *delivery) (bod
 		body = body[:len(body)+n]
 		switch {
 		case err == io.EOF:
-			return body, h.room.arrived(&d.arrival)
+			return body, nil
 		case err != nil:
 			return nil, h.room.ended(&d.arrival, err)
 		}
@@ -57,13 +60,13 @@ func (h *Handler) enlarge(a *arrival, body []byte, most int64) ([]byte, error) {
 	return body, h.room.moved(a, size)
 }
 
-// grown returns the size of a buffer after one that is full. A small body has few steps and takes 64 KiB at most. A large one has at most
+// grown returns the size of a buffer after one that is full, or none. A small body has few steps and takes 64 KiB at most. A large one has at most
 // twice as much as has come, whatever its length is said to be, and its steps end at most: so the last two buffers, which are there at
 // once, are one and a half times that, and not up to twice.
 func (h *Handler) grown(full, most int64) int64 {
 	switch small := h.c.Limits.SmallBody; {
 	case 4*full < small:
-		return min(4*full, most)
+		return min(max(4*full, smallBuffer), most)
 	case full < small:
 		return min(small+1, most)
 	}
@@ -75,28 +78,36 @@ func (h *Handler) grown(full, most int64) int64 {
 }
 
 // unpack puts what a compressed body is without its compression in its place, where the source's signature is of that. Nobody has been verified yet:
-// it may grow to what the source takes, and the room holds both, of that only what comes, for most bodies are some times as large and a
-// stranger's may be a thousand. What cannot be unpacked stays as it is.
+// it may grow to what the source takes, in one pass, and has at most twice the memory of what has come out, for most bodies are some times as
+// large and a stranger's may be a thousand. The room holds that beside the packed body. What cannot be unpacked stays as it is.
 func (h *Handler) unpack(d *delivery) error {
-	if d.source == nil || !d.source.mapper().Proof().Unpacked || !schemas.Zipped(d.request.Body) {
+	packed := d.request.Body
+	if d.source == nil || !d.source.mapper().Proof().Unpacked || !schemas.Zipped(packed) {
 		return nil
 	}
-	held, most := int64(0), d.source.MaxBody
-	for limit := 8*int64(len(d.request.Body)) + smallBuffer; ; limit *= 2 {
-		limit = min(limit, most)
-		if err := h.room.more(&d.arrival, limit-held); err != nil {
-			return err
+	h.room.unpacks(&d.arrival)
+	var text []byte
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	for most := d.source.MaxBody; err == nil; {
+		if len(text) == cap(text) {
+			if text, err = h.enlarge(&d.arrival, text, most+1); err != nil {
+				return err
+			}
 		}
-		held = limit
-		var text []byte
-		if text, d.packed = schemas.Unzip(d.request.Body, limit); d.packed == nil {
-			d.request.Body = text
-			return nil
+		var n int
+		n, err = z.Read(text[len(text):cap(text)])
+		text = text[:len(text)+n]
+		if int64(len(text)) > most {
+			err = fmt.Errorf("more than %d bytes once unpacked", most)
 		}
-		if limit == most || schemas.KindOf(d.packed) != schemas.TooLarge {
-			return nil
-		}
+		d.arrival.has(len(packed) + len(text)) // however busy the processors are, its pace is not the sender's
 	}
+	if errors.Is(err, io.EOF) {
+		d.request.Body = text
+	} else {
+		d.packed = err
+	}
+	return nil
 }
 
 // liftReadDeadline removes the server's read deadline if the wait for the broker may be longer: it would end the request's context.

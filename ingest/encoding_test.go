@@ -3,7 +3,11 @@ package ingest
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -153,28 +157,81 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// What strangers have unpacked takes no memory from small bodies.
-func TestUnpackedCountsAsLarge(t *testing.T) {
+// What may be unpacked is what the source takes, to the byte.
+func TestUnpackedToTheLimit(t *testing.T) {
 	t.Parallel()
 	in := newIntake(t, nil)
-	room, a := in.handler.room, arrival{own: ownMemory}
-	if err := room.more(&a, ownMemory); err != nil {
+	in.source.mapping, in.source.MaxBody = fakeMapping{proof: verify.Proof{Unpacked: true}}, 100_000
+	for size, taken := range map[int]bool{0: true, smallBuffer: true, 100_000: true, 100_001: false} {
+		text := strings.Repeat("a", size)
+		d := &delivery{source: in.source, request: verify.Request{Body: zip(text)}}
+		if err := in.handler.room.enter(&d.arrival, nil, nil, d.from, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := in.handler.unpack(d); err != nil || (d.packed == nil) != taken || taken && string(d.request.Body) != text || !taken && !schemas.Zipped(d.request.Body) {
+			t.Errorf("%d bytes: %v, %v, a body of %d", size, err, d.packed, len(d.request.Body))
+		}
+		in.handler.room.leave(&d.arrival)
+	}
+}
+
+// A body is unpacked once, into no more memory than the room knows of: the buffers up to the largest are twice that, and no step begins anew.
+func TestBombsTakeWhatTheyHold(t *testing.T) { // not parallel: it measures what all allocate
+	in := newIntake(t, func(c *Config, s *Source) { c.MaxBody, s.MaxBody = mib, mib })
+	in.source.mapping = fakeMapping{proof: verify.Proof{Unpacked: true}}
+	r := httptest.NewRequest("POST", inPath, bytes.NewReader(zip(strings.Repeat("a", 32*mib))))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	in.handler.ServeHTTP(httptest.NewRecorder(), r)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 3*mib || in.count("refused", "missing_header") != 1 {
+		t.Errorf("%d bytes were allocated: %s", took, in.lines)
+	}
+}
+
+// What strangers have unpacked counts for their address, and as large; nobody gives way to it, and it takes nothing from small bodies.
+func TestUnpackedHasItsShare(t *testing.T) {
+	t.Parallel()
+	r := newRoom(Limits{Memory: 8 * mib, AddressBytes: 3 * mib, YieldAfter: time.Nanosecond}.WithDefaults(mib))
+	arrives := func(from byte, packed, unpacked int64) (*arrival, error) {
+		a := &arrival{}
+		err := r.enter(a, deadlines{set: make(chan deadline, 9)}, nil, netip.AddrFrom4([4]byte{10, 0, 0, from}), time.Now())
+		if err == nil && packed > 0 {
+			err = r.grow(a, packed)
+		}
+		if r.unpacks(a); err == nil {
+			err = r.grow(a, unpacked)
+		}
+		return a, err
+	}
+	holds := func(want int64, what string) {
+		t.Helper()
+		if used, large, _ := r.usage(); used != want || large != want {
+			t.Errorf("%s: %d bytes are held, %d of them large, want %d", what, used, large, want)
+		}
+	}
+	first, err := arrives(1, 30<<10, 2*mib)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, large, _ := room.usage(); large != 0 {
-		t.Errorf("a small one: %d", large)
+	sum := int64(ownMemory + 30<<10 + 2*mib)
+	holds(sum, "the first")
+	if _, err := arrives(1, 30<<10, mib); !errors.Is(err, errBytes) {
+		t.Errorf("more than an address may have: %v", err)
 	}
-	if err := room.more(&a, 1<<20); err != nil {
-		t.Fatal(err)
+	holds(sum, "after it")
+	if _, err := arrives(2, 0, 4*mib); !errors.Is(err, errFull) {
+		t.Errorf("into the part of small bodies: %v", err)
 	}
-	if used, large, _ := room.usage(); large != used || used != ownMemory+1<<20 {
-		t.Errorf("%d used, %d of them large", used, large)
+	holds(sum, "after it")
+	if err := r.moved(first, 2*mib); err != nil {
+		t.Error(err)
 	}
-	if err := room.more(&a, room.limits.Memory-room.limits.SmallMemory-ownMemory-1<<20+1); err == nil {
-		t.Error("it has the part of small ones")
-	}
-	room.free(&a)
-	if used, large, _ := room.usage(); used != 0 || large != 0 {
-		t.Errorf("%d used, %d large are left", used, large)
+	holds(sum, "once it is in its buffer")
+	r.leave(first)
+	holds(0, "in the end")
+	// Else a source that takes as much as an address may have would never have it.
+	if _, err := arrives(1, 30<<10, 4*mib); err != nil {
+		t.Errorf("the only one of its address: %v", err)
 	}
 }

@@ -178,7 +178,7 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	if d.source != nil && d.source.mapper().Proof().URL {
 		d.request.URL = d.source.calledURL(r.URL)
 	}
-	if err := h.unpack(d); err != nil {
+	if err := cmp.Or(h.unpack(d), h.room.arrived(&d.arrival)); err != nil {
 		return verdictOnBody(err)
 	}
 	if v, ok := h.authentic(d); !ok {

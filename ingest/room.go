@@ -59,7 +59,7 @@ func ownMemoryOf(h http.Header) int64 {
 //   - where bodies on their way have half of all connections, the oldest gives way, however young: else connections would be closed
 //     that have not been heard yet.
 //
-// Once a body has arrived, it keeps what it holds until its delivery is answered. Safe for concurrent use.
+// Once a body has arrived, and is unpacked where that is what is signed, it keeps what it holds until its delivery is answered. Safe for concurrent use.
 type room struct {
 	limits Limits
 
@@ -148,7 +148,8 @@ func (r *room) moved(a *arrival, n int64) error {
 
 // hold has an arrival hold so many bytes more. Where there is no room it has others give way, or ends.
 func (r *room) hold(a *arrival, more int64) error {
-	for a.size == large && a.from.large+more > r.limits.AddressBytes {
+	// One body that is unpacked may need more than an address has: it is taken where there is no other.
+	for a.size == large && a.from.large > a.held && a.from.large+more > r.limits.AddressBytes {
 		if !r.evict(a.from.sizes[large].oldest, a, errBytes) {
 			return r.end(a, errBytes)
 		}
@@ -174,9 +175,9 @@ func (r *room) overflows(a *arrival, more int64) bool {
 }
 
 // evict makes room for a: it ends the oldest arrival of a queue with err, frees what it held and has its read return. It returns false,
-// and does nothing, if that is a itself or began to arrive less than YieldAfter ago. The caller holds mu.
+// and does nothing, if that is a itself or began to arrive less than YieldAfter ago, or a is being unpacked. The caller holds mu.
 func (r *room) evict(oldest, a *arrival, err error) bool {
-	if oldest == nil || oldest == a || time.Since(oldest.since) < r.limits.YieldAfter {
+	if oldest == nil || oldest == a || a.there || time.Since(oldest.since) < r.limits.YieldAfter {
 		return false
 	}
 	_ = r.end(oldest, err)
@@ -235,23 +236,12 @@ func (r *room) ended(a *arrival, read error) error {
 	return read
 }
 
-// more has an arrival that is there hold n bytes more, if there is room.
-func (r *room) more(a *arrival, n int64) error {
+// unpacks says that a body is there, and that what grows and moves from now on is what it is without its compression, beside it. Nobody gives
+// way to that: a stranger's 25 KiB may be 25 MiB.
+func (r *room) unpacks(a *arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if a.size == small && a.held-a.own+n > r.limits.SmallBody+1 {
-		a.size = large // it is in no queue any more
-		r.large += a.held
-	}
-	if r.used+n > r.limits.Memory || r.overflows(a, n) {
-		return errFull
-	}
-	a.held += n
-	r.used += n
-	if a.size == large {
-		r.large += n
-	}
-	return nil
+	a.own, a.there = a.held, true
 }
 
 // leave frees what a delivery holds.

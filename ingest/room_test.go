@@ -544,6 +544,14 @@ func TestRoomIsConsistent(t *testing.T) {
 						err = r.moved(a, size)
 					}
 				}
+				if n%3 == 0 { // it is unpacked
+					r.unpacks(a)
+					for size := int64(4 << 10); err == nil && size <= 1<<20; size *= 4 {
+						if err = r.grow(a, size); err == nil {
+							err = r.moved(a, size)
+						}
+					}
+				}
 				if err == nil {
 					err = r.arrived(a)
 				}

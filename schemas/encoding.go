@@ -3,6 +3,7 @@ package schemas
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 )
 
@@ -15,7 +16,7 @@ func Zipped(body []byte) bool { return bytes.HasPrefix(body, []byte{0x1f, 0x8b})
 // GzipMost is how many times as large as it is what gzip has compressed can be, at most.
 const GzipMost = 1032
 
-// Unzip returns what a body is without its compression. More than limit bytes are an error of kind TooLarge.
+// Unzip returns what a body is without its compression. More than limit bytes are an error.
 func Unzip(body []byte, limit int64) ([]byte, error) {
 	z, err := gzip.NewReader(bytes.NewReader(body))
 	if err != nil {
@@ -23,7 +24,7 @@ func Unzip(body []byte, limit int64) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(z, limit+1))
 	if err == nil && int64(len(text)) > limit {
-		err = Errorf(TooLarge, "", "more than %d bytes once unpacked", limit)
+		err = fmt.Errorf("more than %d bytes once unpacked", limit)
 	}
 	return text, err
 }
