@@ -172,7 +172,7 @@ func (h *Handler) process(w http.ResponseWriter, r *http.Request, d *delivery) v
 	}
 	d.read, d.size, d.hashed = time.Now(), len(body), int64(len(body))
 	if schemas.Zipped(body) {
-		d.hashed = min(schemas.GzipMost*d.hashed, h.c.MaxBody)
+		d.hashed = max(d.hashed, min(schemas.GzipMost*d.hashed, h.c.MaxBody, refusalUnpacked))
 	}
 	d.request = verify.Request{Method: r.Method, Query: r.URL.RawQuery, Header: r.Header, Body: body}
 	if d.source != nil && d.source.mapper().Proof().URL {

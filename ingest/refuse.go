@@ -51,8 +51,12 @@ func (h *Handler) authentic(d *delivery) (verdict, bool) {
 }
 
 // A refusal is answered refusalFloor after the body was read, plus refusalPerByte for each of its bytes (of a compressed one, for each that it may
-// have unpacked, whether there is a source that unpacks it or not), plus a random part of refusalSpread. Eight keys of SHA-512, the most that a source may have, take 15 ns a byte on a core of their own, and 49 where five
-// compete for it (measured); one of SHA-256 takes 1.
+// have unpacked, whether there is a source that unpacks it or not, up to refusalUnpacked), plus a random part of refusalSpread. Eight keys of
+// SHA-512, the most that a source may have, take 15 ns a byte on a core of their own, and 49 where five compete for it (measured); one of
+// SHA-256 takes 1, and unpacking 2.
+//
+// A compressed body of some KiB may have as many MiB: without a bound its refusal would wait for as long as the largest max_body takes,
+// and a provider with a wrong secret would be gone before it is told.
 //
 // The spread is because the runtime sleeps for whole milliseconds: with a fixed end, the time of the answer would show by its fraction
 // of a millisecond when the sleep began. It must be whole milliseconds itself, so that each fraction is as likely.
@@ -60,6 +64,8 @@ const (
 	refusalFloor   = 5 * time.Millisecond
 	refusalPerByte = 60 * time.Nanosecond
 	refusalSpread  = 4 * time.Millisecond
+
+	refusalUnpacked = int64(time.Second / refusalPerByte)
 )
 
 // waitBeforeRefusal waits until a refusal may be answered, or the sender is gone. Hashing alone does not take the same time for all
