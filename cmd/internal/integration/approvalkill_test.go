@@ -224,8 +224,9 @@ func TestApprovalsOverKills(t *testing.T) {
 		}
 	}
 	for _, again := range v.repeated {
-		if again.event != "flight-1" && !slices.Contains(races, again.event) {
-			t.Errorf("%s is called again, and no call of it was under way at a kill", again.event)
+		// Of races and paused the kill may have come between the call and its record.
+		if again.event != "flight-1" && !slices.Contains(races, again.event) && !slices.Contains(paused, again.event) {
+			t.Errorf("%s is called again, and its call was recorded before the kill", again.event)
 		}
 	}
 	v.lost = lost
