@@ -3,16 +3,19 @@ package producer
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // Waiting knows which deliveries of quarantine topics wait for an operator: those without a mark, but for refused ones, which a stranger can
@@ -47,10 +50,10 @@ type Backlog struct {
 
 // Look returns the backlogs of topics. A topic that does not exist has none. If reading takes longer than ctx allows, the next Look goes on
 // from there, and what is known is returned with the reason. Only if nothing is known of any topic is that an error, as it is when the
-// brokers do not say where topics end. adm asks them that; opts, the brokers and their credentials, are for the client that reads what is new.
-// Errors are *schemas.Error.
-func (w *Waiting) Look(ctx context.Context, adm *kadm.Client, topics []string, opts ...kgo.Opt) (map[string]Backlog, error) {
-	spans, err := boundsOf(ctx, adm, topics)
+// brokers do not say where topics end. A topic that they do not let cl look at takes nothing from the others. cl asks them that; opts, the brokers and
+// their credentials, are for the client that reads what is new. Errors are *schemas.Error.
+func (w *Waiting) Look(ctx context.Context, cl *kgo.Client, topics []string, opts ...kgo.Opt) (map[string]Backlog, error) {
+	spans, refused, err := boundsOf(ctx, cl, topics)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func (w *Waiting) Look(ctx context.Context, adm *kadm.Client, topics []string, o
 	if w.read == nil {
 		w.read = map[string]map[int32]*waiting{}
 	}
-	out, known := map[string]Backlog{}, len(spans) == 0
+	out, known := map[string]Backlog{}, len(spans)+len(refused) == 0
 	for topic, partitions := range spans { // in any order, so that a slow topic takes the time of others in some looks only
 		if w.read[topic] == nil {
 			w.read[topic] = map[int32]*waiting{}
@@ -70,6 +73,15 @@ func (w *Waiting) Look(ctx context.Context, adm *kadm.Client, topics []string, o
 		}
 		out[topic] = w.backlog(topic, partitions, failed)
 		known = known || failed == nil || len(out[topic].Items) > 0
+		err = cmp.Or(err, failed)
+	}
+	for topic, failed := range refused {
+		had := map[int32]span{}
+		for partition, p := range w.read[topic] {
+			had[partition] = p.span
+		}
+		out[topic] = w.backlog(topic, had, failed)
+		known = known || len(out[topic].Items) > 0
 		err = cmp.Or(err, failed)
 	}
 	if !known {
@@ -193,20 +205,37 @@ func (p *waiting) forget(from int64) {
 	maps.DeleteFunc(p.marked, func(offset int64, _ bool) bool { return offset < from })
 }
 
-// boundsOf returns the offsets that the partitions of topics have, of those topics that exist.
-func boundsOf(ctx context.Context, adm *kadm.Client, topics []string) (map[string]map[int32]span, error) {
+// boundsOf returns the offsets that the partitions of topics have, of those topics that exist, and which right is missing to look at the others: kadm,
+// which ends its whole answer at one of these, is not asked for them.
+func boundsOf(ctx context.Context, cl *kgo.Client, topics []string) (out map[string]map[int32]span, refused map[string]error, err error) {
 	const op = "look at the quarantine topics"
-	out := map[string]map[int32]span{}
+	out, refused = map[string]map[int32]span{}, map[string]error{}
 	if len(topics) == 0 {
-		return out, nil
+		return out, refused, nil
 	}
-	starts, err := adm.ListStartOffsets(ctx, topics...)
+	there, err := record.Topics(ctx, cl, topics)
+	if err != nil {
+		return nil, nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
+	}
+	var seen []string
+	for name, t := range there {
+		if err := kerr.ErrorForCode(t.ErrorCode); errors.Is(err, kerr.TopicAuthorizationFailed) {
+			refused[name] = schemas.Errorf(schemas.Unavailable, op, "%w", record.Lacks(cl, "Describe", "topic "+name, err))
+		} else if err == nil {
+			seen = append(seen, name)
+		}
+	}
+	if len(seen) == 0 { // the client would ask for all
+		return out, refused, nil
+	}
+	adm := kadm.NewClient(cl)
+	starts, err := adm.ListStartOffsets(ctx, seen...)
 	var ends kadm.ListedOffsets
 	if err == nil {
-		ends, err = adm.ListEndOffsets(ctx, topics...)
+		ends, err = adm.ListEndOffsets(ctx, seen...)
 	}
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
+		return nil, nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
 	}
 	ends.Each(func(end kadm.ListedOffset) {
 		start, ok := starts.Lookup(end.Topic, end.Partition)
@@ -218,5 +247,5 @@ func boundsOf(ctx context.Context, adm *kadm.Client, topics []string) (map[strin
 		}
 		out[end.Topic][end.Partition] = span{start.Offset, end.Offset}
 	})
-	return out, nil
+	return out, refused, nil
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -39,7 +38,7 @@ func TestWaitingDeliveries(t *testing.T) {
 	var w Waiting
 	look := func(w *Waiting, want int) Backlog {
 		t.Helper()
-		all, err := w.Look(t.Context(), kadm.NewClient(client), []string{aside, "quarantine.acme.none"}, opts...)
+		all, err := w.Look(t.Context(), client, []string{aside, "quarantine.acme.none"}, opts...)
 		got := all[aside]
 		if err != nil || len(got.Items) != want || got.More {
 			t.Fatalf("%d wait, %v, want %d: %v", len(got.Items), got.More, want, err)
@@ -115,7 +114,7 @@ func (a *aged) holds(when string, w *Waiting, want int, oldest int64, more bool)
 	a.t.Helper()
 	ctx, cancel := context.WithTimeout(a.t.Context(), 3*time.Minute) // it reads tens of thousands of records, with -race on a busy machine in half a minute
 	defer cancel()
-	all, err := w.Look(ctx, kadm.NewClient(a.client), []string{aside}, a.opts...)
+	all, err := w.Look(ctx, a.client, []string{aside}, a.opts...)
 	got := all[aside]
 	if err != nil || len(got.Items) != want || got.More != more {
 		a.t.Fatalf("%s: %d wait, more: %v, want %d, %v: %v", when, len(got.Items), got.More, want, more, err)
@@ -199,7 +198,7 @@ func TestWaitingBehindMarks(t *testing.T) {
 	for range w.back/1000 + 4 {
 		a.mark(first+3, 1000)
 	}
-	all, err := w.Look(t.Context(), kadm.NewClient(a.client), []string{aside}, a.opts...)
+	all, err := w.Look(t.Context(), a.client, []string{aside}, a.opts...)
 	if got := all[aside]; err != nil || !got.More || len(got.Items) != 0 {
 		t.Errorf("%d wait, more: %v: %v", len(got.Items), got.More, err)
 	}
@@ -217,7 +216,7 @@ func TestWaitingInASlowTopic(t *testing.T) {
 	short := a.slow()
 	var w Waiting
 	for looks, before := 1, 0; ; looks++ {
-		all, err := w.Look(short(), kadm.NewClient(a.client), []string{aside}, a.opts...)
+		all, err := w.Look(short(), a.client, []string{aside}, a.opts...)
 		got, ok := all[aside]
 		switch {
 		case len(got.Items) < before || looks > n:
@@ -243,7 +242,7 @@ func TestWaitingBesideABrokenTopic(t *testing.T) {
 	}
 	a.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	look := func(w *Waiting, topics ...string) (map[string]Backlog, error) {
-		return w.Look(t.Context(), kadm.NewClient(a.client), topics, a.opts...)
+		return w.Look(t.Context(), a.client, topics, a.opts...)
 	}
 	for range 5 { // in whichever order
 		all, err := look(new(Waiting), topic, aside)
@@ -255,6 +254,53 @@ func TestWaitingBesideABrokenTopic(t *testing.T) {
 		}
 	}
 	if all, err := look(new(Waiting), topic); !errors.Is(err, kerr.TopicAuthorizationFailed) {
+		t.Errorf("alone: %+v, %v", all, err)
+	}
+}
+
+// TestWaitingBesideARefusedTopic: a topic that the login may not look at is read no more, keeps what is known of it, and takes nothing from the others.
+func TestWaitingBesideARefusedTopic(t *testing.T) {
+	t.Parallel()
+	allow := func(name string, op kmsg.ACLOperation) kfake.ACL {
+		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+	}
+	const theirs = "quarantine.beta.orders"
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, aside, theirs), kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "secret"),
+		kfake.User("PLAIN", "taker", "secret", allow(aside, kmsg.ACLOperationRead)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	login := func(user string) (*kgo.Client, []kgo.Opt) {
+		opts := []kgo.Opt{kgo.SeedBrokers(cluster.ListenAddrs()...), as(user)}
+		cl, err := kgo.NewClient(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cl.Close)
+		return cl, opts
+	}
+	root, rootOpts := login("root")
+	for _, name := range []string{aside, theirs} {
+		if err := root.ProduceSync(t.Context(), &kgo.Record{Topic: name, Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var w Waiting
+	if all, err := w.Look(t.Context(), root, []string{aside, theirs}, rootOpts...); err != nil || len(all[theirs].Items) != 1 || all[theirs].More {
+		t.Fatalf("with all rights: %+v, %v", all, err)
+	}
+	taker, opts := login("taker")
+	for known, w := range []*Waiting{new(Waiting), &w} {
+		all, err := w.Look(t.Context(), taker, []string{aside, theirs}, opts...)
+		if b := all[aside]; err != nil || len(b.Items) != 1 || b.More || b.Err != nil {
+			t.Errorf("%+v, %v", b, err)
+		}
+		if b := all[theirs]; len(b.Items) != known || !b.More || !errors.Is(b.Err, kerr.TopicAuthorizationFailed) {
+			t.Errorf("the refused one: %+v", b)
+		}
+	}
+	if all, err := new(Waiting).Look(t.Context(), taker, []string{theirs}, opts...); !errors.Is(err, kerr.TopicAuthorizationFailed) {
 		t.Errorf("alone: %+v, %v", all, err)
 	}
 }

@@ -2,11 +2,13 @@ package record
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"reflect"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // User is whom a Kafka client is for the brokers, such as "user forebay-intake", as a hook of its options.
@@ -58,4 +60,27 @@ func By(user User, err error) error {
 		r.User = string(user)
 	}
 	return err
+}
+
+// Topics asks the brokers for topics by name, each with its own error. kadm ends its whole answer at the first that a client may not look at: what one
+// team lacks would hold up all others. Kafka refuses one that is not there as well, where there is no right to it.
+func Topics(ctx context.Context, cl *kgo.Client, names []string) (map[string]kmsg.MetadataResponseTopic, error) {
+	ask := kmsg.NewPtrMetadataRequest()
+	ask.Topics = []kmsg.MetadataRequestTopic{} // none is none; nil would be all that the cluster has
+	for _, name := range names {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = &name
+		ask.Topics = append(ask.Topics, t)
+	}
+	answer, err := ask.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]kmsg.MetadataResponseTopic{}
+	for _, t := range answer.Topics {
+		if t.Topic != nil {
+			found[*t.Topic] = t
+		}
+	}
+	return found, nil
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -141,12 +140,12 @@ func (t *attention) look(ctx context.Context, kept time.Duration) (look, error) 
 		return last, nil
 	}
 	l := look{at: time.Now(), unknown: map[string]string{}}
-	adm, err := t.admin()
+	cl, err := t.admin()
 	if err != nil {
 		return l, err
 	}
-	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, adm, l) }, t.ofForgotten, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofBudgets, t.ofApprovals, t.ofKeys, t.ofEnds,
-		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, adm, l) })
+	l.take(ctx, t.ofLedger, func(ctx context.Context, l *look) { t.ofPartitions(ctx, cl, l) }, t.ofForgotten, t.ofPauses, t.ofBarred, t.ofFiles, t.ofDeciders, t.ofDestinations, t.ofBudgets, t.ofApprovals, t.ofKeys, t.ofEnds,
+		func(ctx context.Context, l *look) { t.ofDeliveries(ctx, cl, l) })
 	l.keep(t.seen())
 	t.warn(t.seen(), l)
 	t.mu.Lock()
@@ -186,7 +185,8 @@ func (t *attention) seen() look {
 	return t.last
 }
 
-func (t *attention) admin() (*kadm.Client, error) {
+// admin returns the client that asks the brokers.
+func (t *attention) admin() (*kgo.Client, error) {
 	if t.client == nil {
 		role := config.RoleIntake // a process without subscriptions may have no login of the stream's
 		if t.a.stream != nil {
@@ -197,7 +197,7 @@ func (t *attention) admin() (*kadm.Client, error) {
 			return nil, err
 		}
 	}
-	return kadm.NewClient(t.client), nil
+	return t.client, nil
 }
 
 // close waits for the look that is under way, until ctx ends, and closes the client behind it. No look is taken after it.
@@ -278,12 +278,12 @@ func (l look) unknownTo(team, kind string) string {
 }
 
 // ofPartitions adds partitions that are stopped or that nobody reads.
-func (t *attention) ofPartitions(ctx context.Context, adm *kadm.Client, l *look) {
+func (t *attention) ofPartitions(ctx context.Context, cl *kgo.Client, l *look) {
 	if t.a.stream == nil {
 		l.unknown[api.KindStopped], l.unknown[api.KindUnread] = noStream, noStream
 		return
 	}
-	facts, err := t.a.stream.readPartitions(ctx, adm)
+	facts, err := t.a.stream.readPartitions(ctx, cl)
 	if err != nil {
 		l.unknown[api.KindStopped], l.unknown[api.KindUnread], l.failed = err.Error(), err.Error(), true
 		return
@@ -435,7 +435,7 @@ func (t *attention) ofKeys(_ context.Context, l *look) {
 }
 
 // ofDeliveries counts the deliveries in quarantine topics. Only a process with the intake role knows what to do with them.
-func (t *attention) ofDeliveries(ctx context.Context, adm *kadm.Client, l *look) {
+func (t *attention) ofDeliveries(ctx context.Context, cl *kgo.Client, l *look) {
 	if t.a.intake == nil {
 		l.unknown[api.KindQuarantinedDelivery] = noIntake
 		return
@@ -446,7 +446,7 @@ func (t *attention) ofDeliveries(ctx context.Context, adm *kadm.Client, l *look)
 		topic := topics.Quarantine(s.Team, s.Source)
 		names, of[topic] = append(names, topic), nameInTeam{s.Team, s.Source}
 	}
-	found, err := t.deliveries.Look(ctx, adm, names, (&quarantineAPI{a: t.a}).options()...)
+	found, err := t.deliveries.Look(ctx, cl, names, (&quarantineAPI{a: t.a}).options()...)
 	if err != nil {
 		l.unknown[api.KindQuarantinedDelivery], l.failed = err.Error(), true
 		return

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/inbox"
 )
 
@@ -18,19 +20,19 @@ const reasonLeft = "left"
 // leftBehind returns the partitions of topics that subscriptions have read and have no more by the file, and that nobody has, where something was left:
 // what is open or waits in the ledger and, if no source has the topic, what is unread in it. A topic that another source or subscription still has
 // goes on growing, and nobody can tell what of it was meant for who left. What was handed over to a copy was not left, and a topic that was deleted
-// is nobody's concern any more.
-func (s *streams) leftBehind(ctx context.Context, adm *kadm.Client, box *inbox.Inbox, owned []inbox.Owned) (map[partitionKey]string, error) {
+// is nobody's concern any more, nor is one that this process may not look at any more, as its team's rights went with it: that holds up no other team.
+func (s *streams) leftBehind(ctx context.Context, cl *kgo.Client, box *inbox.Inbox, owned []inbox.Owned) (map[partitionKey]string, error) {
 	gone, names := s.notRead(owned)
 	if len(gone) == 0 {
 		return nil, nil
 	}
-	there, err := adm.ListTopics(ctx, names...)
+	there, err := record.Topics(ctx, cl, names)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "list topics that were left", "%w", err)
 	}
-	gone = slices.DeleteFunc(gone, func(o inbox.Owned) bool { return there[o.Topic].ID != kadm.TopicID(o.TopicID) })
-	names = slices.DeleteFunc(names, func(name string) bool { return there[name].Err != nil || s.writes(name) })
-	unread, err := unreadOf(ctx, adm, names)
+	gone = slices.DeleteFunc(gone, func(o inbox.Owned) bool { return there[o.Topic].TopicID != o.TopicID })
+	names = slices.DeleteFunc(names, func(name string) bool { return there[name].ErrorCode != 0 || s.writes(name) })
+	unread, err := unreadOf(ctx, kadm.NewClient(cl), names)
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "list offsets of topics that were left", "%w", err)
 	}

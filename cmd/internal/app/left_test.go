@@ -1,16 +1,21 @@
 package app
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // TestRenamedSourceLeavesNothingUnsaid: what was accepted under the name that a source had before is told of for as long as nobody reads it, also in
@@ -30,7 +35,7 @@ func TestRenamedSourceLeavesNothingUnsaid(t *testing.T) {
 		p.accepted("orders", "orders-secret", order(name, 1))
 	}
 	left := func(p *process, unread, waiting string) bool {
-		facts, err := p.app.stream.readPartitions(t.Context(), kadm.NewClient(r.client()))
+		facts, err := p.app.stream.readPartitions(t.Context(), r.client())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,6 +78,62 @@ func TestRenamedSourceLeavesNothingUnsaid(t *testing.T) {
 	r.reload(p, roles...)
 	if !rig.Until(time.Minute, func() bool { return left(p, "", "") }) {
 		t.Error("what is done was left")
+	}
+	p.clean()
+}
+
+// TestRefusedTopicsAreNoOtherTeams: a topic that the login may not look at, be it read or left, hides none of the others.
+func TestRefusedTopicsAreNoOtherTeams(t *testing.T) {
+	t.Parallel()
+	var may []kfake.ACL
+	for _, name := range []string{"events.acme.orders", "events.acme.purchases"} {
+		may = append(may, kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: kmsg.ACLOperationRead, Allow: true})
+	}
+	r := deploy(t, "http://127.0.0.1:1", newLedger(t), false, kfake.EnableSASL(), kfake.EnableACLs(), kfake.Superuser("PLAIN", "root", "secret"), kfake.User("PLAIN", "reader", "secret", may...))
+	r.text = strings.Replace(r.text, "session_timeout: 6s}", "session_timeout: 6s, sasl: {mechanism: PLAIN, user: root, password: secret}}", 1)
+	r.createTopics()
+	p := r.run(config.RoleStream)
+	as := func(user string) *kgo.Client {
+		return r.client(kgo.SASL(plain.Auth{User: user, Pass: "secret"}.AsMechanism()), kgo.WithHooks(record.User("user "+user)))
+	}
+	root, reader := as("root"), as("reader")
+	read := func(cl *kgo.Client) partitionFacts {
+		facts, err := p.app.stream.readPartitions(t.Context(), cl)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return facts
+	}
+	left := func(f partitionFacts) (topics []string) {
+		for key := range f.left {
+			topics = append(topics, key.topic)
+		}
+		slices.Sort(topics)
+		return topics
+	}
+	if !rig.Until(time.Minute, func() bool { return len(read(root).claimed) == 6 }) {
+		t.Fatal("not all partitions are claimed")
+	}
+	r.text = strings.NewReplacer("      orders:\n", "      purchases:\n", "[orders]", "[purchases]", "      github:", "      hub:", "[github]", "[hub]").Replace(r.text)
+	r.createTopics()
+	r.reload(p, config.RoleStream)
+	for _, name := range []string{"events.acme.github", "events.acme.orders"} {
+		if err := root.ProduceSync(t.Context(), &kgo.Record{Topic: name, Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !rig.Until(time.Minute, func() bool { return len(left(read(root))) == 2 }) {
+		t.Fatalf("left: %v", left(read(root)))
+	}
+	f := read(reader)
+	if got := left(f); !slices.Equal(got, []string{"events.acme.orders"}) {
+		t.Errorf("left: %v", got)
+	}
+	if d := cmp.Diff(map[string]int32{"events.acme.purchases": 3}, f.counts); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(map[string]string{"events.acme.hub": "user reader has no right Describe on topic events.acme.hub"}, f.refused); d != "" {
+		t.Error(d)
 	}
 	p.clean()
 }

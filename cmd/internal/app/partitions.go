@@ -3,16 +3,19 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
@@ -61,12 +64,13 @@ type partitionFacts struct {
 	stops   []ledger.Stop                         // of all processes
 	claimed map[partitionKey]bool                 // by any process
 	counts  map[string]int32                      // how many partitions a topic has; none of one that is not there
+	refused map[string]string                     // the right that is missing to look at a topic, in words: whether it is there is not known
 	runs    map[nameInTeam]bool                   // whether this process runs a subscription
 	left    map[partitionKey]string               // what is left in topics that the file does not have for a subscription any more
 }
 
 // readPartitions asks the subscriptions of this process, the ledger and the brokers.
-func (s *streams) readPartitions(ctx context.Context, adm *kadm.Client) (f partitionFacts, err error) {
+func (s *streams) readPartitions(ctx context.Context, cl *kgo.Client) (f partitionFacts, err error) {
 	f.own, f.runs = map[partitionKey]owner.PartitionState{}, map[nameInTeam]bool{}
 	s.mu.Lock()
 	l := s.ledger
@@ -88,14 +92,14 @@ func (s *streams) readPartitions(ctx context.Context, adm *kadm.Client) (f parti
 	if err != nil {
 		return f, err
 	}
-	if f.left, err = s.leftBehind(ctx, adm, box, owned); err != nil {
+	if f.left, err = s.leftBehind(ctx, cl, box, owned); err != nil {
 		return f, err
 	}
 	f.claimed = map[partitionKey]bool{}
 	for _, o := range owned {
 		f.claimed[partitionKey{subscriptionOf(o.Subscription), o.Topic, o.Partition}] = o.Claimed
 	}
-	f.counts, err = countPartitions(ctx, adm, s.topics())
+	f.counts, f.refused, err = countPartitions(ctx, cl, s.topics())
 	return f, err
 }
 
@@ -113,22 +117,25 @@ func (s *streams) topics() (names []string) {
 	return slices.Compact(names)
 }
 
-// countPartitions asks the brokers how many partitions topics have. What is not there is left out.
-func countPartitions(ctx context.Context, adm *kadm.Client, names []string) (map[string]int32, error) {
-	counts := map[string]int32{}
+// countPartitions asks the brokers how many partitions topics have, and which of them this process may not look at. What is not there is left out.
+func countPartitions(ctx context.Context, cl *kgo.Client, names []string) (counts map[string]int32, refused map[string]string, err error) {
+	counts, refused = map[string]int32{}, map[string]string{}
 	if len(names) == 0 {
-		return counts, nil
+		return counts, refused, nil
 	}
-	found, err := adm.ListTopics(ctx, names...)
+	found, err := record.Topics(ctx, cl, names)
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Unavailable, "count partitions", "%w", err)
+		return nil, nil, schemas.Errorf(schemas.Unavailable, "count partitions", "%w", err)
 	}
 	for name, topic := range found {
-		if topic.Err == nil {
+		err := record.Lacks(cl, "Describe", "topic "+name, kerr.ErrorForCode(topic.ErrorCode))
+		if right, ok := errors.AsType[*record.Right](err); ok {
+			refused[name] = right.Lack()
+		} else if err == nil {
 			counts[name] = int32(len(topic.Partitions))
 		}
 	}
-	return counts, nil
+	return counts, refused, nil
 }
 
 // judge says which partitions run, are stopped or unread. first has since when this process sees a partition stand still, and is brought
@@ -180,7 +187,7 @@ func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partit
 }
 
 // partitionsOf returns how many partitions a topic has for a subscription. Of one that was deleted under it they are those that it had, which are
-// gone: a subscription that began without its topic does not run.
+// gone: a subscription that began without its topic does not run. So they are, and not gone, of one that may not be looked at any more.
 func (f partitionFacts) partitionsOf(at nameInTeam, topic string) (count int32, gone bool) {
 	count, there := f.counts[topic]
 	if there || !f.runs[at] {
@@ -196,7 +203,7 @@ func (f partitionFacts) partitionsOf(at nameInTeam, topic string) (count int32, 
 			count = max(count, key.number+1)
 		}
 	}
-	return count, true
+	return count, f.refused[topic] == ""
 }
 
 // count counts a partition in its state, and reports whether it is one to tell of. One that nobody has had for moments may be on its way from
@@ -244,6 +251,8 @@ func (f partitionFacts) standstill(key partitionKey, stop *ledger.Stop, gone boo
 		st.stop, st.why, st.mine, st.since = &item, item.Text, false, stop.FoundAt.UTC()
 	case f.claimed[key]:
 		return st, false
+	case f.refused[key.topic] != "":
+		st.state, st.why = stateUnread, "nobody can read it: "+f.refused[key.topic]+"; `forebay acls export` prints what each role needs"
 	default:
 		st.state, st.why = stateUnread, "no process has claimed it: start one that runs its subscription, and restart processes that still have an older configuration"
 	}

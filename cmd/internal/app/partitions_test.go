@@ -103,6 +103,28 @@ func TestDeletedTopicIsTold(t *testing.T) {
 	}
 }
 
+// A topic whose right was taken away under a subscription may be there still: its partitions are told of by whoever has them, and what nobody has is unread for
+// the right.
+func TestRefusedTopicIsNotDeleted(t *testing.T) {
+	t.Parallel()
+	at, now := nameInTeam{"acme", "triage"}, time.Date(2026, 11, 30, 2, 0, 0, 0, time.UTC)
+	f := partitionFacts{
+		own:     map[partitionKey]owner.PartitionState{{at, "t", 0}: {Topic: "t", Partition: 0, State: owner.Running}},
+		claimed: map[partitionKey]bool{{at, "t", 1}: true, {at, "t", 2}: false},
+		refused: map[string]string{"t": "user a has no right Describe on topic t"},
+		runs:    map[nameInTeam]bool{at: true},
+	}
+	first, topics := map[partitionKey]time.Time{}, map[nameInTeam][]string{at: {"t"}}
+	f.judge(topics, first, now)
+	got := f.judge(topics, first, now.Add(unreadAfter))
+	if d := cmp.Diff(map[nameInTeam]api.PartitionCounts{at: {Total: 3, Running: 2, Unread: 1}}, got.counts); d != "" {
+		t.Error(d)
+	}
+	if len(got.standing) != 1 || got.standing[0].number != 2 || !strings.Contains(got.standing[0].why, "user a has no right Describe on topic t") {
+		t.Errorf("%+v", got.standing)
+	}
+}
+
 // A process is not ready for its stream role from the look on that sees a partition of its own, or nobody's, stand still; but it is in its
 // first minute, or nobody could roll out what mends that.
 func TestReadinessOfAPartitionThatStandsStill(t *testing.T) {

@@ -105,21 +105,18 @@ func refused(ctx context.Context, cl *kgo.Client, wanted []Topic) (Unfit, error)
 			found[name] = Wrong{Why: right.Lack(), Lacks: true}
 		}
 	}
-	meta, configs := kmsg.NewPtrMetadataRequest(), kmsg.NewPtrDescribeConfigsRequest()
-	meta.Topics = []kmsg.MetadataRequestTopic{} // none is none; nil would be all that the cluster has
-	for _, w := range wanted {
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = &w.Name
-		meta.Topics = append(meta.Topics, t)
+	names, configs := make([]string, len(wanted)), kmsg.NewPtrDescribeConfigsRequest()
+	for i, w := range wanted {
+		names[i] = w.Name
 	}
-	topics, err := meta.RequestWith(ctx, cl)
+	topics, err := record.Topics(ctx, cl, names)
 	if err != nil {
 		return nil, unavailable("list topics", err)
 	}
-	for _, t := range topics.Topics {
-		if look(*t.Topic, "Describe", t.ErrorCode); t.ErrorCode == 0 {
+	for name, t := range topics {
+		if look(name, "Describe", t.ErrorCode); t.ErrorCode == 0 {
 			r := kmsg.NewDescribeConfigsRequestResource()
-			r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, *t.Topic, []string{cleanupPolicy} // one is enough to be refused
+			r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, name, []string{cleanupPolicy} // one is enough to be refused
 			configs.Resources = append(configs.Resources, r)
 		}
 	}
