@@ -193,6 +193,11 @@ func TestDeadLettersOfATeamThatIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.inbox.s.a.current.Store(file)
+	for team, gone := range map[string]bool{"acme": false, "other": true, "none": true} {
+		if topic, known := f.inbox.s.a.sourceTopic(team, "orders"); topic != "" || known != gone {
+			t.Errorf("the topic of %s/orders: %q %v", team, topic, known)
+		}
+	}
 	for i, verb := range []string{api.VerbReplay, api.VerbDiscard} {
 		req := api.DeadLetterRequest{Reason: "mended", By: "ann@ops", NoWait: true}
 		if a, err := d.AskDeadLetter(t.Context(), ids[i], verb, req); err != nil || a.State != api.StateAsked {
