@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -33,7 +34,7 @@ func (q *queue) makeReady(l *lane) {
 func (q *queue) next() *burst {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.ready) == 0 || q.away && (q.trying > 0 || q.paused) {
+	if q.unknown || len(q.ready) == 0 || q.away && (q.trying > 0 || q.paused) {
 		return nil
 	}
 	b := &burst{lane: q.ready[0], began: time.Now()}
@@ -62,7 +63,8 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		}
 		if whole && !e.damaged {
 			if _, r, failed := decode(bytes); failed == nil {
-				r.Topic, _, _ = strings.Cut(b.lane.name, "\x00") // on disk is that of then
+				topic, _, _ := strings.Cut(b.lane.name, "\x00")
+				r.Topic = cmp.Or(topic, r.Topic) // on disk is that of then
 				records = append(records, r)
 				continue
 			}

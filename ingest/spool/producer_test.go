@@ -66,7 +66,7 @@ func TestOrderInTheTopic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{Dir: t.TempDir(), Log: p, Producer: p, Spools: func(string, string) bool { return true }, Topic: func(string, string) string { return topic }, QuarantineTopic: func(string, string) string { return "q" }})
+	s, err := New(Config{Dir: t.TempDir(), Log: p, Producer: p, Spools: func(string, string) bool { return true }, Topic: func(string, string) (string, bool) { return topic, true }, QuarantineTopic: func(string, string) string { return "q" }})
 	if err == nil {
 		err = s.Open()
 	}

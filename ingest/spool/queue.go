@@ -3,10 +3,12 @@ package spool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type queue struct {
 
 	mu      sync.Mutex
 	lanes   map[string]*lane
+	unknown bool     // nobody knows what its topic is now, or whether it is gone: nothing is tried, and lanes have no topic
 	ready   []*lane  // that can be tried, in the order in which they became so
 	batch   []*entry // to be written, in order
 	records int      // on disk
@@ -90,6 +93,9 @@ func (q *queue) enter(calls []*call) (toLog, toDisk []*call, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	started := q.s.started.Load()
+	if q.unknown {
+		return nil, nil, schemas.Errorf(schemas.Unavailable, "spool", "earlier deliveries of the source are on disk, and their topic is not known yet")
+	}
 	if !spools {
 		if !started {
 			return nil, nil, schemas.Errorf(schemas.Unavailable, "spool", "the brokers have not answered since the start")
@@ -368,15 +374,21 @@ func (q *queue) load() error {
 		return err
 	}
 	slices.Sort(files)
+	topic, known := q.s.c.Topic(q.team, q.source)
+	if q.unknown = !known && len(files) > 0; q.unknown {
+		q.err = errors.New("the file of the team is left out, and nobody knows which topic the source has now: fix it (forebay config check)")
+		q.s.c.Logger.Warn("deliveries that were acknowledged stay on this disk", "team", q.team, "source", q.source, "error", q.err)
+	}
 	for _, path := range files {
-		if err := q.loadSegment(path); err != nil {
+		if err := q.loadSegment(path, topic); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (q *queue) loadSegment(path string) error {
+// loadSegment reads a file. Its events go to a topic; empty: that of then.
+func (q *queue) loadSegment(path, topic string) error {
 	log := q.s.c.Logger.With("file", path)
 	var number int
 	if _, err := fmt.Sscanf(filepath.Base(path), "%d.spool", &number); err == nil {
@@ -406,9 +418,13 @@ func (q *queue) loadSegment(path string) error {
 		if !p.damaged {
 			came, r, err := decode(data[p.at+recordHead : p.at+p.size])
 			if e.damaged = err != nil; !e.damaged {
-				topic := q.topicNow(r.Topic)
-				e.came, name = came.UnixNano(), laneName(topic, string(r.Key))
-				q.s.largest[topic] = max(q.s.largest[topic], int64(len(r.Value)))
+				to := r.Topic
+				if to != q.s.c.QuarantineTopic(q.team, q.source) && (topic != "" || q.unknown) {
+					to = topic
+				}
+				e.came, name = came.UnixNano(), laneName(to, string(r.Key))
+				to = cmp.Or(to, r.Topic)
+				q.s.largest[to] = max(q.s.largest[to], int64(len(r.Value)))
 			}
 		}
 		if e.damaged {
@@ -426,12 +442,23 @@ func (q *queue) loadSegment(path string) error {
 	return nil
 }
 
-// topicNow returns where a record goes that a process before this one was to give to a topic.
-func (q *queue) topicNow(topic string) string {
-	if topic == q.s.c.QuarantineTopic(q.team, q.source) {
-		return topic
+// know has what is on disk tried, if its topic is known by now.
+func (q *queue) know() {
+	topic, known := q.s.c.Topic(q.team, q.source)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.unknown || !known {
+		return
 	}
-	return cmp.Or(q.s.c.Topic(q.team, q.source), topic)
+	q.unknown, q.err = false, nil
+	lanes := make(map[string]*lane, len(q.lanes))
+	for _, l := range q.lanes {
+		if key, none := strings.CutPrefix(l.name, laneName("", "")); none {
+			l.name = laneName(topic, key)
+		}
+		lanes[l.name] = l
+	}
+	q.lanes = lanes
 }
 
 // close closes the files, after what is being written.

@@ -60,8 +60,9 @@ type Config struct {
 	// Spools says whether deliveries of a source go to the disk; required. What is there goes to the log in any case.
 	Spools func(team, source string) bool
 	// Topic returns where events of a source go, and an empty string for one that is gone; required. What is on disk may be from before a rekey,
-	// and nobody reads the topic of then: it goes to that of now. What is of a source that is gone goes where it was to go.
-	Topic func(team, source string) string
+	// and nobody reads the topic of then: it goes to that of now. What is of a source that is gone goes where it was to go. What is of one that is
+	// not known, be it gone or not, stays on disk until [Spool.Known].
+	Topic func(team, source string) (topic string, known bool)
 	// QuarantineTopic returns where damaged records of a source go; required.
 	QuarantineTopic func(team, source string) string
 	Logger          *slog.Logger          // default none
@@ -194,6 +195,14 @@ func (s *Spool) Run(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// Known is to be called when Topic may know more sources than at Open: it gives what is on disk of these to the log, too.
+func (s *Spool) Known() {
+	for _, q := range s.all() {
+		q.know()
+	}
+	s.signal()
 }
 
 // Close ends it, after Run has returned. What is on disk stays there.

@@ -154,14 +154,15 @@ func (b *broker) kept() ([]*kgo.Record, int) {
 }
 
 type setup struct {
-	t      testing.TB
-	b      *broker
-	s      *Spool
-	dir    string
-	spools bool
-	topic  string // of the source
-	most   int64
-	stop   func()
+	t       testing.TB
+	b       *broker
+	s       *Spool
+	dir     string
+	spools  bool
+	topic   string // of the source
+	unknown bool   // topic is not known
+	most    int64
+	stop    func()
 }
 
 func newSetup(t testing.TB) *setup {
@@ -174,7 +175,7 @@ func newSetup(t testing.TB) *setup {
 func (u *setup) open() {
 	u.t.Helper()
 	s, err := New(Config{Dir: u.dir, MaxSize: u.most, Log: u.b, Producer: u.b, Spools: func(string, string) bool { return u.spools },
-		Topic:           func(string, string) string { return u.topic },
+		Topic:           func(string, string) (string, bool) { return u.topic, !u.unknown },
 		QuarantineTopic: func(team, source string) string { return "quarantine." + team + "." + source }})
 	if err == nil {
 		err = s.Open()
@@ -412,6 +413,56 @@ func TestTopicOfTheNextProcess(t *testing.T) {
 					if len(r.Key) > 0 && r.Topic != want || len(r.Key) == 0 && r.Topic != "quarantine.acme.orders" {
 						t.Errorf("%s went to %s", r.Value, r.Topic)
 					}
+				}
+				u.stop()
+			})
+		})
+	}
+}
+
+// What nobody knows the topic of waits until somebody does, and nothing is lost where its source turns out to be gone.
+func TestTopicIsNotKnownYet(t *testing.T) {
+	t.Parallel()
+	for now, want := range map[string]string{"events.acme.orders.24": "events.acme.orders.24", "": "events.acme.orders"} {
+		t.Run("topic "+now, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newSetup(t)
+				u.spooled("a", "1")
+				u.spooled("a", "2")
+				u.kill()
+				u.topic, u.unknown = "", true
+				u.open()
+				u.run()
+				time.Sleep(time.Minute) // virtual
+				if _, given := u.b.kept(); given > 0 {
+					t.Errorf("the log was given %d records", given)
+				}
+				if st := u.s.Stats(); len(st) != 1 || st[0].Records != 2 || st[0].Err == nil {
+					t.Errorf("%+v", st)
+				}
+				if err := u.send("a", "early"); schemas.KindOf(err) != schemas.Unavailable || errors.Is(err, ingest.ErrSpooled) {
+					t.Errorf("one that would overtake: %v", err)
+				}
+				u.topic, u.unknown = now, false
+				u.s.Known()
+				ids := []string{"1", "2"}
+				if now != "" { // else nothing comes of it
+					ids = append(ids, "3")
+					if err := u.send("a", "3"); err != nil && !errors.Is(err, ingest.ErrSpooled) {
+						t.Error(err)
+					}
+				}
+				time.Sleep(5 * time.Second)
+				u.want("a", ids...)
+				kept, _ := u.b.kept()
+				for _, r := range kept {
+					if r.Topic != want {
+						t.Errorf("%s went to %s", r.Value, r.Topic)
+					}
+				}
+				if st := u.s.Stats(); st != nil || len(u.files()) > 0 {
+					t.Errorf("%+v, %v are left", st, u.files())
 				}
 				u.stop()
 			})

@@ -386,6 +386,9 @@ func (a *App) Reload(read *config.Config) error {
 		}
 	}
 	a.current.Store(taken)
+	if a.intake != nil && a.intake.spool != nil {
+		a.intake.spool.Known()
+	}
 	a.agentKeys.Set(taken.Agents.Secrets)
 	stream()
 	a.waiting.put(waits, read)

@@ -135,26 +135,32 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	}
 	add(untimelyRow(source, ingest.Untimely{Count: ingest.ClockAfter, Least: time.Hour, Most: time.Hour}, 1))
 	add(untimelyRow(source, ingest.Untimely{Count: ingest.ClockAfter, Least: -time.Hour, Most: -time.Hour}, 2))
+	files := &config.Config{Teams: map[string]*config.Team{"acme": {Sources: map[string]*config.Source{"orders": {Topic: partition.topic}},
+		Subscriptions: map[string]*config.Subscription{"fulfil": {Sources: []string{"orders"}}}}}}
 	for _, kind := range inbox.AttentionKinds() {
 		waits := inbox.Attention{Kind: kind, Team: "acme", Subscription: "fulfil", Source: "/acme/orders", EventID: "4711", Topic: partition.topic, Partition: 3, Offset: 17}
 		switch kind {
 		case inbox.AttentionDead:
-			for _, status := range []ledger.Status{ledger.Dead, ledger.Unknown} {
-				waits.Dead = &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{ID: "act_4711", Status: status, Class: "rejected", Destination: "acme/agent"}}
+			dead := ledger.DeadLetter{ID: "act_4711", Team: "acme", Subscription: "fulfil", Topic: partition.topic, Class: "rejected", Destination: "acme/agent"}
+			for _, dead.Status = range []ledger.Status{ledger.Dead, ledger.Unknown} {
+				waits.Dead = &inbox.DeadLetter{DeadLetter: dead}
 				waits.Detail = "server: 422"
-				add(ledgerRow(&waits))
+				add(ledgerRow(files, &waits))
 			}
+			dead.Status = ledger.Dead
+			waits.Dead = &inbox.DeadLetter{DeadLetter: dead}
+			add(ledgerRow(&config.Config{}, &waits))
 		case inbox.AttentionLoop:
 			waits.Dead = &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{ID: "act_4711", Status: ledger.Dead, Class: "loop", Destination: "acme/agent"}}
 			waits.Detail = "programs said 31 things about the entity within 1h0m0s, and loop.runs is 30"
-			add(ledgerRow(&waits))
+			add(ledgerRow(files, &waits))
 		case inbox.AttentionQuarantined:
 			waits.Detail = "(what is wrong with it)"
 			for _, waits.Reason = range []gate.Reason{gate.ReasonUndecodable, gate.ReasonTooLarge, gate.ReasonMisplaced, gate.ReasonDataRejected} {
-				add(ledgerRow(&waits))
+				add(ledgerRow(files, &waits))
 			}
 		default:
-			add(ledgerRow(&waits))
+			add(ledgerRow(files, &waits))
 		}
 	}
 	add(deliveryRow(api.QuarantineItem{Team: "acme", Source: "orders", Topic: "quarantine.acme.orders", Offset: 17, Reason: "missing_field", Detail: "no /type"}))

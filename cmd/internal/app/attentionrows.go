@@ -39,7 +39,7 @@ func (t *attention) ledgerRows(ctx context.Context, l look, f api.AttentionFilte
 	}
 	found, err := box.Attention(ctx, wanted, f.Limit)
 	for i := range found {
-		rows = append(rows, ledgerRow(&found[i]))
+		rows = append(rows, ledgerRow(t.a.file(), &found[i]))
 	}
 	return rows, err
 }
@@ -68,8 +68,8 @@ func deliveryRow(i api.QuarantineItem) api.AttentionItem {
 		Command: "forebay quarantine redrive " + id + " --reason TEXT"}
 }
 
-// ledgerRow returns what waits in the ledger as the API has it.
-func ledgerRow(a *inbox.Attention) api.AttentionItem {
+// ledgerRow returns what waits in the ledger as the API has it, by the file.
+func ledgerRow(file *config.Config, a *inbox.Attention) api.AttentionItem {
 	since := a.Since
 	row := api.AttentionItem{Kind: string(a.Kind), Team: a.Team, Subscription: a.Subscription, Source: strings.TrimPrefix(a.Source, "/"+a.Team+"/"), Entity: string(a.Entity),
 		Type: a.Type, EventID: a.EventID, Topic: a.Topic, Partition: &a.Partition, Offset: &a.Offset, Reason: string(a.Reason), Detail: a.Detail, Events: a.Events, Since: &since}
@@ -78,8 +78,11 @@ func ledgerRow(a *inbox.Attention) api.AttentionItem {
 	switch a.Kind {
 	case inbox.AttentionDead:
 		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, deadCommand(a.Dead)
+		if why := abandoned(file, a.Dead); why != "" && a.Dead.Status != ledger.Unknown { // `dlq replay` is refused
+			row.Detail, row.Command = strings.TrimPrefix(a.Detail+"; "+why+", so nobody would run it again", "; "), discardCommand(a.Dead)
+		}
 	case inbox.AttentionLoop:
-		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, fmt.Sprintf("forebay dlq discard %s --reason TEXT", a.Dead.ID)
+		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, discardCommand(a.Dead)
 	case inbox.AttentionConflict, inbox.AttentionQuarantined:
 		row.ID = strings.Join([]string{a.Team, a.Subscription, a.Topic, place}, "/")
 		row.Command = redrive + a.Topic + " " + place + " --discard --reason TEXT"
@@ -245,6 +248,10 @@ func deadCommand(d *inbox.DeadLetter) string {
 		return fmt.Sprintf("forebay dlq get %s", d.ID)
 	}
 	return fmt.Sprintf("forebay dlq replay %s --reason TEXT", d.ID)
+}
+
+func discardCommand(d *inbox.DeadLetter) string {
+	return fmt.Sprintf("forebay dlq discard %s --reason TEXT", d.ID)
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)

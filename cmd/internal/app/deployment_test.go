@@ -203,7 +203,11 @@ func (r *deployment) app(roles ...config.Role) *App {
 
 func (r *deployment) start(roles ...config.Role) *process {
 	r.t.Helper()
-	a := r.app(roles...)
+	return r.begin(r.app(roles...))
+}
+
+func (r *deployment) begin(a *App) *process {
+	r.t.Helper()
 	err := a.Start()
 	if err != nil {
 		r.t.Fatal(err)

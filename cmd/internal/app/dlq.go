@@ -160,7 +160,7 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	case api.VerbResolve:
 		kind, detail, effect = ledger.Resolve, ledger.CommandDetail{Status: ledger.Done}, "it counts as done, and what stands behind it goes on"
 	}
-	abandoned := d.abandoned(&dead)
+	abandoned := abandoned(d.s.a.file(), &dead)
 	if abandoned != "" && kind == ledger.Replay {
 		return nil, schemas.Errorf(schemas.Conflict, "replay "+string(dead.ID), "%s: nobody would run it. `forebay dlq discard` gives it up", abandoned)
 	}
@@ -204,13 +204,19 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 	return out, nil
 }
 
-// abandoned says why nobody is to claim a dead letter's partition any more, by the file; empty: somebody is.
-func (d *deadLettersAPI) abandoned(dead *inbox.DeadLetter) string {
-	file := d.s.a.file()
-	if t := file.Teams[dead.Team]; t == nil || t.Subscriptions[dead.Subscription] == nil {
+// abandoned says why nobody is to claim a dead letter's partition any more, by the file; empty: somebody is, or will be once a team's file is mended.
+func abandoned(file *config.Config, dead *inbox.DeadLetter) string {
+	t := file.Teams[dead.Team]
+	if t == nil || t.Subscriptions[dead.Subscription] == nil {
+		if file.LeftOut(dead.Team) {
+			return ""
+		}
 		return fmt.Sprintf("subscription %s.%s is not configured any more", dead.Team, dead.Subscription)
 	}
-	if slices.ContainsFunc(file.SourcesOf(dead.Team, dead.Subscription), func(s config.NamedSource) bool { return s.Topic == dead.Topic }) {
+	if slices.ContainsFunc(t.Subscriptions[dead.Subscription].Sources, func(text string) bool {
+		s, ok := file.SourceOf(dead.Team, text)
+		return ok && s.Topic == dead.Topic || !ok && file.LeftOut(s.Team)
+	}) {
 		return ""
 	}
 	return fmt.Sprintf("%s.%s does not read %s any more", dead.Team, dead.Subscription, dead.Topic)

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -94,16 +98,7 @@ func TestDeadLettersThatNobodyOwns(t *testing.T) {
 			f := unowned(t, newLedger(t))
 			d := &deadLettersAPI{*f.inbox}
 			c := f.claim()
-			var ids []string
-			for i := range int64(3) {
-				event := fmt.Sprintf("e-%d", i)
-				f.apply(c, i, fmt.Sprintf("o-%d", i), event, 1)
-				id := schemas.NewActionID("acme.fulfil", 0, "/acme/orders", event, "run")
-				if _, err := f.ns.Record(t.Context(), []ledger.Result{{Claim: c, LaneSeq: i + 1, ID: id, Status: ledger.Dead, Attempt: 1, Class: "rejected"}}); err != nil {
-					t.Fatal(err)
-				}
-				ids = append(ids, string(id))
-			}
+			ids := f.die(c, 3)
 			req := api.DeadLetterRequest{Reason: "its team is gone", By: "ann@ops", NoWait: true}
 			if a, err := d.AskDeadLetter(t.Context(), ids[0], api.VerbReplay, req); err != nil || a.State != api.StateAsked {
 				t.Fatalf("%+v %v", a, err)
@@ -123,6 +118,11 @@ func TestDeadLettersThatNobodyOwns(t *testing.T) {
 			}
 			if err := f.ns.Release(t.Context(), c); err != nil {
 				t.Fatal(err)
+			}
+			counted := look{ledger: []inbox.AttentionCount{{Team: "acme", Subscription: "fulfil", Kind: inbox.AttentionDead, Count: 3}}}
+			rows, err := (&attention{a: f.inbox.s.a}).ledgerRows(t.Context(), counted, api.AttentionFilter{Limit: 10})
+			if err != nil || len(rows) != 3 || rows[0].Command != "forebay dlq discard "+rows[0].ID+" --reason TEXT" || !strings.Contains(rows[0].Detail, name) {
+				t.Errorf("attention: %+v %v", rows, err)
 			}
 			for i, verb := range []string{api.VerbDiscard, api.VerbDiscard, api.VerbResolve} {
 				dry := req
@@ -146,5 +146,62 @@ func TestDeadLettersThatNobodyOwns(t *testing.T) {
 				t.Errorf("told as %+v %v", told, err)
 			}
 		})
+	}
+}
+
+// die gives up the actions of the first n events of the log, and returns their ids.
+func (f *idle) die(c *ledger.Claim, n int64) (ids []string) {
+	f.t.Helper()
+	for i := range n {
+		event := fmt.Sprintf("e-%d", i)
+		f.apply(c, i, fmt.Sprintf("o-%d", i), event, 1)
+		id := schemas.NewActionID("acme.fulfil", 0, "/acme/orders", event, "run")
+		if _, err := f.ns.Record(f.t.Context(), []ledger.Result{{Claim: c, LaneSeq: i + 1, ID: id, Status: ledger.Dead, Attempt: 1, Class: "rejected"}}); err != nil {
+			f.t.Fatal(err)
+		}
+		ids = append(ids, string(id))
+	}
+	return ids
+}
+
+// TestDeadLettersOfATeamThatIsLeftOut: a slip in a team's file at the start of a process ends none of its subscriptions, nor those that read its sources.
+func TestDeadLettersOfATeamThatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"forebay.yaml":     "version: 1\nkafka: {brokers: [\"127.0.0.1:9\"]}\npostgres: {url: \"postgres://127.0.0.1:1/none\"}\nteams_dir: teams\n",
+		"teams/acme.yaml":  "teams: {acme: {surces: {}}}\n",
+		"teams/other.yaml": "teams: {other: {destinations: {log: {type: log}}, subscriptions: {read: {sources: [acme/orders], actions: [{name: look, to: log}]}}}}\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "teams"), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, left, err := config.Start(config.Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: []config.Role{config.RoleStream}, Run: true})
+	if err != nil || len(left) != 1 || file.Teams["other"] == nil {
+		t.Fatalf("%v %v", left, err)
+	}
+	if why := abandoned(file, &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{Team: "other", Subscription: "read", Topic: ordersTopic}}); why != "" {
+		t.Errorf("who reads its source: %s", why)
+	}
+
+	f := unowned(t, newLedger(t))
+	d := &deadLettersAPI{*f.inbox}
+	c := f.claim()
+	ids := f.die(c, 2)
+	if err := f.ns.Release(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	f.inbox.s.a.current.Store(file)
+	for team, gone := range map[string]bool{"acme": false, "other": true, "none": true} {
+		if topic, known := f.inbox.s.a.sourceTopic(team, "orders"); topic != "" || known != gone {
+			t.Errorf("the topic of %s/orders: %q %v", team, topic, known)
+		}
+	}
+	for i, verb := range []string{api.VerbReplay, api.VerbDiscard} {
+		req := api.DeadLetterRequest{Reason: "mended", By: "ann@ops", NoWait: true}
+		if a, err := d.AskDeadLetter(t.Context(), ids[i], verb, req); err != nil || a.State != api.StateAsked {
+			t.Errorf("%s: %+v %v", verb, a, err)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 )
@@ -15,7 +16,7 @@ import (
 func TestCommandsToPaste(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"e-1", "x; echo evil #", "$(echo evil)", "a'b", `"`, "--discard", "a b", "`echo evil`", "*"} {
-		row := ledgerRow(&inbox.Attention{Kind: inbox.AttentionHeld, Team: "acme", Subscription: "triage", Source: "/acme/orders", EventID: id})
+		row := ledgerRow(&config.Config{}, &inbox.Attention{Kind: inbox.AttentionHeld, Team: "acme", Subscription: "triage", Source: "/acme/orders", EventID: id})
 		tell := teller{id: "acme/triage/orders/" + id, item: &inbox.Item{Decision: gate.Quarantined}}
 		_, next, _ := strings.Cut(tell.next(), "`")
 		for _, command := range []string{row.Command, strings.TrimSuffix(next, "`")} {

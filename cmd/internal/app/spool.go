@@ -33,12 +33,12 @@ func (a *App) spools(team, source string) bool {
 	return t != nil && t.Sources[source] != nil && t.Sources[source].OnBrokerOutage == config.OutageSpool
 }
 
-// sourceTopic returns where events of a source go; empty: it is gone.
-func (a *App) sourceTopic(team, source string) string {
+// sourceTopic returns where events of a source go; empty: it is gone, or not known, since something of its team was left out.
+func (a *App) sourceTopic(team, source string) (topic string, known bool) {
 	if t := a.file().Teams[team]; t != nil && t.Sources[source] != nil {
-		return t.Sources[source].Topic
+		return t.Sources[source].Topic, true
 	}
-	return ""
+	return "", !a.file().LeftOut(team)
 }
 
 // start begins to give the brokers what is on disk. A nil spool has nothing.

@@ -214,6 +214,58 @@ func TestSpoolOfAnotherFile(t *testing.T) {
 	}
 }
 
+// A rekey, and a slip in the team's file at the next start: what is on disk waits for the file, and goes to the topic that it names.
+func TestSpoolOfATeamThatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	r.text = strings.Replace(r.text, "listen: {", "intake: {spool: {dir: "+t.TempDir()+"}}\non_broker_outage: spool\nlisten: {", 1)
+	r.text, _, _ = strings.Cut(r.text, "    destinations:")
+	there := r.cluster.ListenAddrs()[0]
+	r.text = strings.Replace(r.text, there, "127.0.0.1:1", 1)
+	p := r.run(config.RoleIntake)
+	p.accepted("orders", "orders-secret", order("x", 1))
+	p.clean()
+
+	r.text = strings.Replace(strings.Replace(r.text, "127.0.0.1:1", there, 1), "preset: generic", "preset: generic\n        topic: "+ordersTopic+".24", 1)
+	r.createTopics()
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "teams"), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	main, acme, _ := strings.Cut(r.text, "teams:\n")
+	write("forebay.yaml", main+"teams_dir: teams\n")
+	write("teams/acme.yaml", "teams:\n"+acme+"    surces: {}\n")
+	write("teams/other.yaml", "teams: {other: {sources: {github: {preset: github, secrets: [s]}}}}\n")
+	o := config.Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: []config.Role{config.RoleIntake}, Run: true}
+	file, left, err := config.Start(o)
+	if err != nil || len(left) != 1 {
+		t.Fatalf("%v %v", left, err)
+	}
+	a := r.app(config.RoleIntake)
+	a.current.Store(file)
+	p = r.begin(a)
+	p.ready()
+	rows := p.app.spoolRows()
+	if len(rows) != 1 || rows[0].Events != 1 || !strings.Contains(rows[0].Detail, "the file of the team is left out") {
+		t.Errorf("%+v", rows)
+	}
+	write("teams/acme.yaml", "teams:\n"+acme)
+	read, left, err := file.Reload(o)
+	if err == nil {
+		err = p.app.Reload(read)
+	}
+	if err != nil || left != nil {
+		t.Fatalf("%v %v", left, err)
+	}
+	p.metric("forebay_spool_size_bytes", 0)
+	p.clean()
+	if then, now := r.all(ordersTopic), r.all(ordersTopic+".24"); len(then) != 0 || len(now) != 1 {
+		t.Errorf("%d in the topic of then, %d in that of now", len(then), len(now))
+	}
+}
+
 // all gives the records that a topic has now.
 func (r *deployment) all(topic string) []*kgo.Record {
 	r.t.Helper()

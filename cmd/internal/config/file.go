@@ -44,6 +44,7 @@ type Config struct {
 	teamFiles  map[string]teamText  // what each file of teams_dir, and the main file, was made of, by path
 	judged     map[string]teamText  // what Reload has read of them, whatever came of it
 	left       int                  // how many reloads in a row have left something; see Later
+	leftOut    map[string]bool      // by team; see LeftOut
 	notes      []Problem
 	uses       func() map[NamedDestination][]use // allUses, once it is complete; nil before
 	barred     map[string]string                 // by path, why a subscription may not run

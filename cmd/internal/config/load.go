@@ -242,7 +242,7 @@ func (l *loader) run() (*Config, Problems) {
 }
 
 func newConfig() *Config {
-	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}, barred: map[string]string{}, teamFiles: map[string]teamText{}}
+	return &Config{places: map[string]place{}, unresolved: map[string]bool{}, references: map[string]referring{}, literal: map[literal]string{}, barred: map[string]string{}, teamFiles: map[string]teamText{}, leftOut: map[string]bool{}}
 }
 
 // loader is one call of Load.
@@ -426,6 +426,7 @@ func (l *loader) teamFile(c *Config, dir, name string, b border) {
 	file := filepath.Join(dir, name)
 	was, kept := l.options.kept[file]
 	if kept && was.data == nil {
+		c.leftOut[b.team] = true
 		return
 	}
 	data := was.data

@@ -18,6 +18,10 @@ func Start(o Options) (read *Config, left Problems, err error) {
 	return read, left, err
 }
 
+// LeftOut reports whether the files have more of a team than c: its file has problems, and none was read before, or Take has left out what is new.
+// What c has not of the team is then not gone.
+func (c *Config) LeftOut(team string) bool { return c.leftOut[team] }
+
 // Reload is [Load] for a process that runs c. A team whose file has problems, or refers to what has, keeps the file that c was read from, or stays
 // out if c has none of it; the other teams get their changes. Of what a kept file refers to, it gets what is new as long as that fits. kept has
 // the problems of the files that were not taken; nil if all were.

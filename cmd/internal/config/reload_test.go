@@ -69,6 +69,9 @@ func TestReloadKeepsATeamWhoseFileIsBroken(t *testing.T) {
 	write("teams/new.yaml", "teams: {acme: {}}\n")
 	team("other", "third", "x")
 	reload("still, and a new one", "acme/first other/third", "acme.yaml", "new.yaml")
+	if running.LeftOut("acme") || !running.LeftOut("new") || running.LeftOut("none") {
+		t.Error("of the three only new is left out")
+	}
 	secret := func(what, want string) {
 		t.Helper()
 		if got := running.Teams["acme"].Sources["first"].Secrets[0].Value.Reveal(); got != want {

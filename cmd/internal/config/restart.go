@@ -131,6 +131,7 @@ func (k *taking) source(team, name string, t Taking) {
 	if before == nil {
 		if !fits {
 			delete(k.taken.Teams[team].Sources, name)
+			k.taken.leftOut[team] = true
 			k.left = append(k.left, team+"/"+name)
 			k.waits = append(k.waits, Waiting{team, path})
 		}
@@ -205,6 +206,8 @@ func (k *taking) withoutWhatIsLeft() {
 		delete(k.taken.Teams[s.team].Subscriptions, s.name)
 		if before := k.running.Teams[s.team]; before != nil && before.Subscriptions[s.name] != nil {
 			k.taken.Teams[s.team].Subscriptions[s.name] = before.Subscriptions[s.name]
+		} else {
+			k.taken.leftOut[s.team] = true
 		}
 		k.keep(s.team, s.path())
 	}
@@ -250,6 +253,7 @@ func (c *Config) copied() *Config {
 		other.Teams[name] = &team
 	}
 	other.places, other.unresolved, other.references, other.literal, other.barred = maps.Clone(c.places), maps.Clone(c.unresolved), maps.Clone(c.references), maps.Clone(c.literal), maps.Clone(c.barred)
+	other.leftOut = maps.Clone(c.leftOut)
 	return &other
 }
 

@@ -81,6 +81,9 @@ func TestTake(t *testing.T) {
 			taken.Teams["beta"].Destinations["log"].Timeout.String() != "20s" {
 			t.Error("not what was read but for what waits")
 		}
+		if !taken.LeftOut("alpha") || taken.LeftOut("beta") || read.LeftOut("alpha") {
+			t.Error("what waits and is new is left out, and nothing else")
+		}
 		if uses := taken.usesOf(NamedDestination{Destination: alpha.Destinations["log"], Team: "alpha", Name: "log"}); len(uses) != 1 || uses[0].sub != alpha.Subscriptions["triage"] {
 			t.Errorf("destination log is used by %v", uses)
 		}

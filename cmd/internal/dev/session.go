@@ -93,14 +93,30 @@ func (s *session) startAgent() error {
 	if err != nil {
 		return err
 	}
-	if u.Path != samplePath || !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
+	if !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
 		return nil // an agent of the user's own
+	}
+	if u.Path != samplePath { // likewise, or that of a file which an earlier build wrote
+		if u.Path == "/run" && !listens(u.Host) {
+			fmt.Fprintf(s.Stderr, "no agent listens at %s/run: the sample agent is at %s now; write that into teams.demo.destinations.agent.url, or start your own\n", u.Host, samplePath)
+		}
+		return nil
 	}
 	if s.agent, err = newAgent(u.Host); errors.Is(err, syscall.EADDRINUSE) {
 		const key = "teams.demo.destinations.agent.url"
 		return errors.New(s.config.Problem(key, u.Host+" is taken by another program: write another port for the sample agent, or stop that program; if it is an agent of yours, write its own path").String())
 	}
 	return err
+}
+
+// listens reports whether somebody listens on an address of this machine.
+func listens(addr string) bool {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
 }
 
 // prepare creates the topics and the ledger's tables. Outside of dev, `forebay topics apply` and `forebay migrate` do that.

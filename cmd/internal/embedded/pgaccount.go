@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -83,7 +84,7 @@ func serverAccount(cluster string) (*account, error) {
 
 // chooseHome returns the server's account and its home. The home is dir/server, or a directory under stateRoot if the account cannot reach
 // that: then the file dir/location has its path and, since a copy of dir is not the one whose database it is, dir's inode.
-func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
+func chooseHome(ctx context.Context, dir string, logger *slog.Logger) (*account, string, error) {
 	location := filepath.Join(dir, "location")
 	home := filepath.Join(dir, "server")
 	inode, err := inodeOf(dir)
@@ -117,7 +118,7 @@ func chooseHome(dir string, logger *slog.Logger) (*account, string, error) {
 		return nil, "", fmt.Errorf("%s cannot be used by the user that PostgreSQL runs as: %w", home, err)
 	}
 	os.Remove(home) // take has just made it, so it is empty
-	elsewhere, err := a.elsewhere(dir, logger)
+	elsewhere, err := a.elsewhere(ctx, dir, logger)
 	if err != nil {
 		return nil, "", err
 	}
@@ -147,8 +148,9 @@ func (a *account) take(home string) error {
 }
 
 // elsewhere makes a home for dir under stateRoot. Its name has a hash of dir. So the home of an earlier dir of the same path is found. It is
-// not taken, as the broker's log in dir would not fit its ledger, and stays: that dir may be deleted, or have another name now.
-func (a *account) elsewhere(dir string, logger *slog.Logger) (string, error) {
+// not taken, as the broker's log in dir would not fit its ledger, and stays: that dir may be deleted, or have another name now. A server that was
+// left running there is stopped: if dir is deleted, nobody else would.
+func (a *account) elsewhere(ctx context.Context, dir string, logger *slog.Logger) (string, error) {
 	sum := sha256.Sum256([]byte(dir))
 	prefix := hex.EncodeToString(sum[:8]) + "-"
 	if err := os.MkdirAll(stateRoot, 0o755); err != nil {
@@ -159,7 +161,14 @@ func (a *account) elsewhere(dir string, logger *slog.Logger) (string, error) {
 		return "", err
 	}
 	for _, home := range earlier {
-		logger.Warn("an earlier data directory of this name has its database still: remove it if that directory was deleted, and not renamed", "database", home)
+		err := stopUnheld(ctx, home, logger)
+		switch _, inUse := errors.AsType[*HeldError](err); {
+		case inUse:
+		case err != nil:
+			logger.Warn("the PostgreSQL of an earlier data directory of this name could not be stopped", "database", home, "error", err)
+		default:
+			logger.Warn("an earlier data directory of this name has its database still: remove it if that directory was deleted, and not renamed", "database", home)
+		}
 	}
 	home, err := os.MkdirTemp(stateRoot, prefix)
 	if err != nil {
@@ -169,4 +178,17 @@ func (a *account) elsewhere(dir string, logger *slog.Logger) (string, error) {
 		return "", fmt.Errorf("user %s cannot use %s either: %w", a.name, home, err)
 	}
 	return home, nil
+}
+
+// stopUnheld stops the server of a home that no process has. Its next start goes on with the data.
+func stopUnheld(ctx context.Context, home string, logger *slog.Logger) error {
+	data := filepath.Join(home, "data")
+	if running, err := processesIn(data); err != nil || len(running) == 0 {
+		return err
+	}
+	lock, err := lockDir(home)
+	if err != nil {
+		return err
+	}
+	return errors.Join(stopLeftovers(ctx, data, logger), lock.release())
 }

@@ -40,9 +40,10 @@ func TestPostgresInAClosedDirectory(t *testing.T) {
 	}
 	again := startPostgres(t, dir)
 	query(t, again.URL().Reveal(), `SELECT x FROM kept`)
-	if err := again.Kill(); err != nil {
+	if err := again.release(); err != nil { // as if this process had been killed: the server goes on
 		t.Fatal(err)
 	}
+	processes(t, again.data())
 
 	parent := filepath.Dir(dir)
 	rename := func(from, to string) {
@@ -57,12 +58,22 @@ func TestPostgresInAClosedDirectory(t *testing.T) {
 	if got := query(t, fresh.URL().Reveal(), `SELECT count(*) FROM pg_tables WHERE tablename = 'kept'`); got != "0" {
 		t.Error("a new directory got the database of an earlier one")
 	}
+	if running, err := processesIn(again.data()); err != nil || len(running) > 0 {
+		t.Errorf("the server of the earlier one, which nobody would find again, still runs: %v %v", running, err)
+	}
 	renamed := startPostgres(t, aside) // at the same time
 	query(t, renamed.URL().Reveal(), `SELECT x FROM kept`)
-	stop(t, renamed)
-	if err := fresh.Discard(t.Context()); err != nil {
-		t.Fatal(err)
+	discard := func(p *Postgres) {
+		t.Helper()
+		if err := p.Discard(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
+	discard(fresh)
+	fresh = startPostgres(t, dir) // ends nothing that a process has
+	query(t, renamed.URL().Reveal(), `SELECT x FROM kept`)
+	discard(fresh)
+	stop(t, renamed)
 	rename(aside, dir)
 	again = startPostgres(t, dir)
 	query(t, again.URL().Reveal(), `SELECT x FROM kept`)

@@ -124,7 +124,7 @@ func StartPostgres(ctx context.Context, cfg PostgresConfig) (_ *Postgres, err er
 // prepare does what must be done before the server is started: it finds the user, the directory, the programs and the port, stops a server
 // that was left running, and makes the cluster.
 func (p *Postgres) prepare(ctx context.Context) (err error) {
-	as, home, err := chooseHome(p.cfg.Dir, p.cfg.Logger)
+	as, home, err := chooseHome(ctx, p.cfg.Dir, p.cfg.Logger)
 	if err != nil {
 		return err
 	}
