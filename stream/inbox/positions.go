@@ -74,7 +74,7 @@ ORDER BY 1, 3, 4`, subscription)
 	return out, nil
 }
 
-// CountOpen sets Counts of those standings that were ever claimed. What is not counted within countWithin stays as
+// CountOpen sets Counts of those standings that were ever claimed. What is not counted within countWithin, or half of what ctx has left, stays as
 // it is.
 func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
 	of, fences := map[int32]*Standing{}, []int32{}
@@ -83,7 +83,11 @@ func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
 			of[s.Fence], fences = s, append(fences, s.Fence)
 		}
 	}
-	err := within(ctx, b.slow, countWithin, func(tx pgx.Tx) error {
+	limit := countWithin
+	if until, ok := ctx.Deadline(); ok { // the caller goes on without the count
+		limit = max(time.Millisecond, min(limit, time.Until(until)/2))
+	}
+	err := within(ctx, b.slow, limit, func(tx pgx.Tx) error {
 		return bySubscription(ctx, tx, "", "", fences, func(s subscriptionWindows) error {
 			rows, err := tx.Query(ctx, s.Scope.sql(`-- countOpen
 SELECT f.id, coalesce(`+ledger.OpenCount+`, 0), `+ledger.TriedCount+`, (SELECT count(*) FROM {actions} a WHERE a.fence = f.id AND a.open AND a.status IN ('dead_letter', 'unknown', 'parked')), `+ledger.WaitCount+`

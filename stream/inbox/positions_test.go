@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -85,6 +86,11 @@ func TestWhatCannotBeCountedIsNotKnown(t *testing.T) {
 		s := f.stands()
 		if err := f.CountOpen(t.Context(), []*Standing{s}); err != nil || s.Counts != nil || *s.Next != 1 {
 			t.Errorf("%+v %v", s, err)
+		}
+		soon, cancel := context.WithTimeout(t.Context(), 2*time.Second) // less than a count may take
+		defer cancel()
+		if err := f.CountOpen(soon, []*Standing{s}); err != nil || s.Counts != nil {
+			t.Errorf("with little time: %+v %v", s, err)
 		}
 		if err := f.OldestOpen(t.Context(), []*Standing{s}); err != nil || s.Oldest != nil {
 			t.Errorf("%+v %v", s, err)

@@ -63,7 +63,9 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 	case v.Status.Waits():
 		w.wait(e, d, v)
 	case slices.Contains(endings, v.Status):
-		w.conclude(e, d, v, 0)
+		if !w.reportedNow(e, d) {
+			w.conclude(e, d, v, 0)
+		}
 	default:
 		w.askLater(e, d, fmt.Errorf("a guard says %q, which is no verdict", v.Status))
 	}

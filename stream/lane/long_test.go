@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/trace"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
@@ -275,7 +276,14 @@ func TestReportWhileTheNextAttemptRuns(t *testing.T) {
 
 // The result comes right before the last attempt comes to nothing, later than reports were read.
 func TestReportRightBeforeTheEnd(t *testing.T) {
-	for name, trouble := range map[string]error{"read": nil, "the ledger is away": context.DeadlineExceeded} {
+	for name, tt := range map[string]struct {
+		trouble error
+		without bool // the file has no long any more
+	}{
+		"read":               {},
+		"the ledger is away": {trouble: context.DeadlineExceeded},
+		"without the policy": {without: true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			startLongWork(t, halfHour, nil, func(t *testing.T, r *longRig) {
 				r.sink.do = func(ctx context.Context, a sink.Action) (sink.Outcome, error) {
@@ -283,21 +291,61 @@ func TestReportRightBeforeTheEnd(t *testing.T) {
 						return take(ctx, a)
 					}
 					time.Sleep(4*time.Second - 10*time.Millisecond)
-					r.mem.report(1, 1, ledger.Done)
-					r.mem.mu.Lock()
-					r.mem.failLong = trouble
-					r.mem.mu.Unlock()
+					r.reportNow(tt.trouble)
 					time.Sleep(10 * time.Millisecond)
 					return failWith(sink.ClassRejected)(ctx, a)
 				}
 				r.add("a")
-				time.Sleep(31*time.Minute + 10*time.Second)
+				time.Sleep(30*time.Minute + time.Second)
+				if tt.without {
+					r.withoutPolicy(t)
+				}
+				time.Sleep(time.Minute + 9*time.Second)
 				r.mem.mu.Lock()
 				r.mem.failLong = nil
 				r.mem.mu.Unlock()
 				time.Sleep(2 * time.Second)
 				synctest.Wait()
 				same(t, "after it", []any{r.status(1), r.mem.outcome(1, 1), len(r.sink.ids())}, []any{ledger.Done, "applied", 2})
+			})
+		})
+	}
+}
+
+// reportNow reports the first attempt of action 1 as done; then the ledger may be away.
+func (r *longRig) reportNow(trouble error) {
+	r.mem.report(1, 1, ledger.Done)
+	r.mem.mu.Lock()
+	defer r.mem.mu.Unlock()
+	r.mem.failLong = trouble
+}
+
+// withoutPolicy has the destination finish nothing later any more.
+func (r *longRig) withoutPolicy(t *testing.T) {
+	t.Helper()
+	if _, err := r.Replace(destName, DestinationConfig{Sink: r.sink, Timeout: time.Minute, Retry: r.cfg.Destinations[destName].Retry}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The result comes right before a guard ends the action, in place of its next attempt.
+func TestReportRightBeforeAGuardEndsIt(t *testing.T) {
+	for _, verdict := range endings {
+		t.Run(string(verdict), func(t *testing.T) {
+			var r *longRig
+			guard := guardFunc{before: func(_ context.Context, a sink.Action) (policy.Verdict, error) {
+				if a.Attempt == 1 {
+					return policy.Verdict{}, nil
+				}
+				r.reportNow(nil)
+				return policy.Verdict{Status: verdict, Reason: policy.Removed, Text: "the file has no such action"}, nil
+			}}
+			startLongWork(t, halfHour, func(c *Config) { c.Guard = guard }, func(t *testing.T, rig *longRig) {
+				r = rig
+				r.add("a")
+				time.Sleep(31*time.Minute + 10*time.Second)
+				synctest.Wait()
+				same(t, "after it", []any{r.status(1), r.mem.outcome(1, 1), len(r.sink.ids())}, []any{ledger.Done, "applied", 1})
 			})
 		})
 	}
@@ -644,11 +692,7 @@ func TestTroubleAtTheDeadline(t *testing.T) {
 // whether in this process or in the one before it.
 func TestReportWithoutThePolicy(t *testing.T) {
 	for name, without := range map[string]func(*testing.T, *longRig){
-		"replaced": func(t *testing.T, r *longRig) {
-			if _, err := r.Replace(destName, DestinationConfig{Sink: r.sink, Retry: r.cfg.Destinations[destName].Retry}); err != nil {
-				t.Fatal(err)
-			}
-		},
+		"replaced": func(t *testing.T, r *longRig) { r.withoutPolicy(t) },
 		"restarted": func(t *testing.T, r *longRig) {
 			change := r.change
 			r.change = func(c *Config) {

@@ -72,6 +72,9 @@ func (w *workers) run(e *entry, d *sinkQueue) {
 	case p.ctx.Err() != nil:
 		w.s.abandon(e, d)
 	case err != nil && sink.ClassOf(err) == sink.ClassPayload:
+		if w.reportedNow(e, d) {
+			return
+		}
 		d.metrics.attempts[sink.ClassPayload].Inc()
 		w.finish(e, d, ledger.Result{Status: ledger.Dead, Class: string(sink.ClassPayload), Error: clean(err)}, nil)
 	case err != nil:
@@ -225,7 +228,7 @@ func (w *workers) call(ctx context.Context, s sink.Sink, a sink.Action) (out sin
 func (w *workers) endAttempt(e *entry, d *sinkQueue, kind sink.Idempotency, began time.Time, out sink.Outcome, class sink.Class, err error) ledger.Result {
 	res := w.judge.attemptResult(e, d, kind, began, out, class, err)
 	if res.Status == ledger.Dead || res.Status == ledger.Unknown {
-		if res.Status == ledger.Dead && e.to.Long.Deadline > 0 && e.mayLook() {
+		if res.Status == ledger.Dead && e.mayLook() { // whatever the file says of long now: an earlier attempt may have been answered 202
 			w.readReports(e)
 		}
 		w.s.mu.Lock()
@@ -234,6 +237,21 @@ func (w *workers) endAttempt(e *entry, d *sinkQueue, kind sink.Idempotency, bega
 	}
 	w.judge.logAttempt(e, &res, err)
 	return res
+}
+
+// reportedNow looks for a report on a head that is about to end without an attempt. Where one counts, the head goes back, to end as that says.
+func (w *workers) reportedNow(e *entry, d *sinkQueue) bool {
+	if !e.mayLook() {
+		return false
+	}
+	w.readReports(e)
+	w.s.mu.Lock()
+	_, counts := e.lane.partition.reports.current(e)
+	w.s.mu.Unlock()
+	if counts {
+		w.s.postpone(e, d, 0)
+	}
+	return counts
 }
 
 // readReports reads what is reported of a head once more before it dies: a result that has just been answered 202 is to count. What comes
@@ -282,6 +300,9 @@ var errRateUsedUp = errors.New("the destination's rate is used up")
 // the action is dropped, or this counts as a failed attempt. The destination is not called.
 func (w *workers) endRateLimited(e *entry, d *sinkQueue) {
 	if d.user.OnLimit() == destination.Drop {
+		if w.reportedNow(e, d) {
+			return
+		}
 		d.metrics.attempts[sink.ClassDropped].Inc()
 		res := ledger.Result{Status: ledger.Dead, Class: string(sink.ClassDropped), Error: clean(errRateUsedUp)}
 		w.judge.logAttempt(e, &res, nil)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
+	"github.com/jackc/pgx/v5"
 )
 
 // BehindError says of which claims the ledger lacks what they know, by fence. Nothing was written for them; they must be claimed again.
@@ -33,15 +34,26 @@ func revisionsOf(claims ...*Claim) [][]byte {
 // behind returns, by fence, those claims that know of more than the ledger has, and says so; none if it cannot be asked.
 func (n *Namespace) behind(ctx context.Context, claims []*Claim) map[int32]bool {
 	behind := map[int32]bool{}
+	of, known := map[int32]*Claim{}, map[int32]int64{}
 	for _, c := range claims {
-		var stored int64
-		known := c.revision.Load()
-		err := n.ledger.hot.QueryRow(ctx, `SELECT revision FROM progress WHERE fence = $1`, c.ID).Scan(&stored)
-		if err == nil && stored < known {
-			behind[c.ID] = true
+		of[c.ID], known[c.ID] = c, c.revision.Load()
+	}
+	rows, err := n.ledger.hot.Query(ctx, `SELECT fence, revision FROM progress WHERE fence = ANY ($1)`, idsOf(claims))
+	if err != nil {
+		return nil
+	}
+	var fence int32
+	var stored int64
+	_, err = pgx.ForEachRow(rows, []any{&fence, &stored}, func() error {
+		if c := of[fence]; stored < known[fence] {
+			behind[fence] = true
 			n.ledger.cfg.Logger.ErrorContext(ctx, "the ledger lacks what this process has written: it was restored, or failed over to an older state; the partition is claimed again",
-				"subscription", n.spec.Name, "topic", c.Partition.Topic, "partition", c.Partition.Number, "revision", stored, "known", known)
+				"subscription", n.spec.Name, "topic", c.Partition.Topic, "partition", c.Partition.Number, "revision", stored, "known", known[fence])
 		}
+		return nil
+	})
+	if err != nil {
+		return nil
 	}
 	return behind
 }

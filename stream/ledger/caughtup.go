@@ -39,21 +39,16 @@ func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim)
 	return nil
 }
 
+// processedWrite looks at the revision again: the ledger may just have come back older.
 var processedWrite = pg.NewCountedAs(`-- processedWrite
 UPDATE progress p SET processed_at = greatest(p.processed_at, least($4, now())), lane_low = greatest(p.lane_low, $5)
-FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id`, fenceHeld)
+FROM fences f WHERE f.id = $1 AND f.epoch = $2 AND f.token = $3 AND p.fence = f.id AND p.revision >= $6`,
+	`(SELECT count(*) FROM fences WHERE id = $1 AND epoch = $2 AND token = $3 AND NOT EXISTS (SELECT FROM progress WHERE fence = $1 AND revision < $6))`)
 
 // caughtUp is CaughtUp in a transaction, without rows for open actions.
 func caughtUp(ctx context.Context, tx pgx.Tx, at time.Time, claims []*Claim) error {
 	for _, c := range claimsSorted(claims) {
-		held, err := c.held(ctx, tx) // asked again here: the ledger may just have come back older
-		if err != nil {
-			return err
-		}
-		if !held {
-			continue
-		}
-		_, err = tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low())
+		_, err := tx.Exec(ctx, processedWrite.SQL, c.ID, c.Epoch, c.Token, at, c.low(), c.revision.Load())
 		if err := pg.OrMissed(processedWrite.Counted, err); err != nil {
 			return err
 		}

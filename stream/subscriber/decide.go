@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -18,6 +20,7 @@ import (
 //	a unit of several touches a line that waits long      it is divided, until
 //	one event, or one end of a wait, releases all         it is committed, and comes again: what it released goes on
 //	one event begins the line again                       what waits runs first, some at a time
+//	the order is by arrival now                           the same: all that waits came before the unit
 //
 // Each of these transactions is whole, and leaves it to the tables to tell where to go on: an event that waits though its line has reached it.
 func (w *worker) decide(ctx context.Context, tx pgx.Tx, d *decided) error {
@@ -26,6 +29,10 @@ func (w *worker) decide(ctx context.Context, tx pgx.Tx, d *decided) error {
 			d.onlyRelease(w.next, gate.Reach(d.known.state, at, w.Policy))
 			return nil
 		}
+	}
+	if d.unit.records != nil && w.Policy.Order == gate.OrderArrival && len(d.known.long) > 0 {
+		d.onlyRelease(w.next, gate.Release(d.known.state, slices.Collect(maps.Keys(d.known.long)), w.Policy))
+		return nil
 	}
 	if d.unit.records != nil {
 		d.out = gate.Decide(d.known.state, d.records, w.Policy)

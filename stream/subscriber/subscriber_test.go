@@ -389,6 +389,24 @@ func TestLongReleaseIsCut(t *testing.T) {
 	}
 }
 
+// What waits from when the order was by version has come before what comes: all of it runs first, also where that is more than one transaction runs.
+func TestArrivalLetsAllThatWaitsGoFirst(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	m := f.start(t, func(c *subscriber.Config) { c.Batch = 2 })
+	f.send(revision("A", 1), revision("A", 3), revision("A", 5), revision("A", 7), revision("A", 9))
+	f.waitRead()
+	if err := m.stop(); err != nil {
+		t.Fatal(err)
+	}
+	f.start(t, func(c *subscriber.Config) { c.Batch, c.Policy.Order = 2, gate.OrderArrival })
+	f.send(revision("A", 10), revision("A", 2))
+	f.waitRead()
+	if diff := cmp.Diff("A-1\nA-3\nA-5\nA-7\nA-9\nA-10\nA-2", f.query(`SELECT id FROM ran ORDER BY n`)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // A member was away for longer than the wait. The predecessor is in the log, not read yet: nothing is skipped.
 func TestDowntimeIsNoGap(t *testing.T) {
 	t.Parallel()

@@ -1,10 +1,14 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -36,20 +40,64 @@ func (s *streams) leftBehind(ctx context.Context, cl *kgo.Client, box *inbox.Inb
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Unavailable, "list offsets of topics that were left", "%w", err)
 	}
-	open := make([]*inbox.Standing, len(gone))
-	for i, o := range gone {
-		open[i] = &inbox.Standing{Fence: o.Fence}
-	}
-	if err := box.CountOpen(ctx, open); err != nil {
+	open, err := s.leftOpen.count(ctx, box, gone)
+	if err != nil {
 		return nil, err
 	}
 	left := map[partitionKey]string{}
-	for i, o := range gone {
-		if what := leftText(unread(o.Topic, o.Partition, o.Next), open[i].Counts); what != "" {
+	for _, o := range gone {
+		if what := leftText(unread(o.Topic, o.Partition, o.Next), open[leftAt{o.Fence, o.Next}].counts); what != "" {
 			left[partitionKey{subscriptionOf(o.Subscription), o.Topic, o.Partition}] = what
 		}
 	}
 	return left, nil
+}
+
+// leftKept is how long a count of what is open in a partition that was left is good for, or that there was none in time: nobody writes there, and the
+// most is to be counted where most was left.
+const leftKept = 5 * time.Minute
+
+// leftOpen keeps what is open in partitions that were left.
+type leftOpen struct {
+	mu sync.Mutex
+	of map[leftAt]leftCount
+}
+
+// leftAt is a partition as it was left: one that was read again has another position.
+type leftAt struct {
+	fence int32
+	next  int64
+}
+
+type leftCount struct {
+	counts *inbox.Counts // nil: not counted yet
+	at     time.Time     // of the count, or of the last try
+}
+
+// count returns what is open in partitions that were left. It counts one subscription after the other, until one takes too long.
+func (l *leftOpen) count(ctx context.Context, box *inbox.Inbox, gone []inbox.Owned) (map[leftAt]leftCount, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	of, ask := map[leftAt]leftCount{}, map[string][]*inbox.Standing{}
+	for _, o := range gone {
+		at := leftAt{o.Fence, o.Next}
+		if of[at] = l.of[at]; time.Since(of[at].at) >= leftKept {
+			ask[o.Subscription] = append(ask[o.Subscription], &inbox.Standing{Fence: o.Fence, Next: &o.Next})
+		}
+	}
+	l.of = of // without what was left no more
+	for slow, names := false, slices.Sorted(maps.Keys(ask)); !slow && len(names) > 0; names = names[1:] {
+		list := ask[names[0]]
+		if err := box.CountOpen(ctx, list); err != nil {
+			return nil, err
+		}
+		for _, st := range list {
+			at := leftAt{st.Fence, *st.Next}
+			slow = slow || st.Counts == nil
+			of[at] = leftCount{cmp.Or(st.Counts, of[at].counts), time.Now()}
+		}
+	}
+	return maps.Clone(of), nil
 }
 
 // notRead returns the partitions that a subscription of this process's ledger has no more by the file, and that nobody has, with their topics.
@@ -94,13 +142,16 @@ func unreadOf(ctx context.Context, adm *kadm.Client, topics []string) (func(topi
 	}, err
 }
 
-// leftText says what was left in a partition; empty: nothing. What is open may not have been counted.
+// leftText says what was left in a partition; empty: nothing. What is open may not have been counted, which is not to say that it is nothing.
 func leftText(unread int64, open *inbox.Counts) string {
 	var what []string
 	if unread > 0 {
 		what = append(what, fmt.Sprintf("%d records are unread", unread))
 	}
-	if open != nil && open.Open+open.Tried+open.Waiting > 0 {
+	switch {
+	case open == nil:
+		what = append(what, "what is open could not be counted")
+	case open.Open+open.Tried+open.Waiting > 0:
 		what = append(what, fmt.Sprintf("%d actions are open and %d events wait", open.Open+open.Tried, open.Waiting))
 	}
 	if len(what) == 0 {

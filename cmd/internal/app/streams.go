@@ -47,6 +47,7 @@ type streams struct {
 	limits   bodyLimits     // of what is produced here: backfills, what is redriven
 	largest  int64          // the largest body that readers, producers and sinks were made for
 	closing  sync.WaitGroup // of sinks that others have replaced
+	leftOpen leftOpen
 
 	making       sync.RWMutex                      // held while lanes are made, and alone while what they are made of changes; before mu
 	sinks        sync.Mutex                        // guards destinations; lanes ask for them while they hold locks of their own
