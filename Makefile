@@ -41,10 +41,10 @@ test: deps ## every test, on Postgres, the embedded broker and Apache Kafka
 test-race: ## the packages outside cmd, with the race detector: the fast loop
 	CGO_ENABLED=1 $(WITHDB) go test -race -timeout 30m ./schemas/... ./ingest/... ./stream/... ./sinks/...
 
-# Many of them wait for a time to pass, so more run at once than there are processors; and nobody debugs them: -w is linked in two thirds of the time.
+# Many of them wait for a time to pass, so more run at once than there are processors.
 .PHONY: test-short
 test-short: ## what needs no server at all, in about a minute
-	go test -short -p 4 -parallel 8 -ldflags=-w -vet=off -timeout 5m ./...
+	go test -short -p 4 -parallel 8 -vet=off -timeout 5m ./...
 
 .PHONY: check
 check: ## the whole check, .ci/run, on a fresh clone of HEAD; a commit that passes is in .git/checked

@@ -17,7 +17,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/forebay-io/forebay/ingest/provider"
+	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/trace"
 )
 
 func TestAccepted(t *testing.T) {
@@ -106,23 +108,41 @@ func TestTrace(t *testing.T) {
 	const parent = "00-12345678901234567890123456789012-1234567890123456-01"
 	for _, test := range []struct {
 		name          string
+		agent         bool
 		header        []string
 		parent, state string
 	}{
-		{"kept", []string{"traceparent", parent, "tracestate", "a=1", "tracestate", "b=2"}, parent, "a=1,b=2"},
-		{"none", nil, "", ""},
-		{"invalid drops its state", []string{"traceparent", "x", "tracestate", "a=1"}, "", ""},
-		{"twice", []string{"traceparent", parent, "traceparent", parent}, "", ""},
+		{"an agent's is kept", true, []string{"traceparent", parent, "tracestate", "a=1", "tracestate", "b=2"}, parent, "a=1,b=2"},
+		{"a stranger's is not", false, []string{"traceparent", parent, "tracestate", "a=1"}, "", ""},
+		{"none", true, nil, "", ""},
+		{"invalid drops its state", true, []string{"traceparent", "x", "tracestate", "a=1"}, "", ""},
+		{"twice", true, []string{"traceparent", parent, "traceparent", parent}, "", ""},
 	} {
-		in := setup(t, nil)
+		in := setup(t, func(_ *Config, s *Source) {
+			if test.agent {
+				s.Source = agentSource(t)
+			}
+		})
 		if a := in.post("1", test.header...); a.status != 202 {
 			t.Fatalf("%s: %+v", test.name, a)
 		}
 		e := in.log.events[0]
-		if test.parent != "" && e.TraceParent != test.parent || test.parent == "" && (len(e.TraceParent) != 55 || e.TraceParent == parent) || e.TraceState != test.state {
+		if test.parent != "" && e.TraceParent != test.parent || test.parent == "" && (len(e.TraceParent) != 55 || e.TraceParent[3:35] == parent[3:35] || trace.Sampled(e.TraceParent)) || e.TraceState != test.state {
 			t.Errorf("%s: %q %q", test.name, e.TraceParent, e.TraceState)
 		}
 	}
+}
+
+// agentSource is the source of tests as one of agents, whose traces go on.
+func agentSource(t *testing.T) *provider.Source {
+	t.Helper()
+	s, err := provider.Compile(provider.Config{Team: "acme", Name: "orders", Preset: "generic", Secrets: []schemas.Secret{schemas.NewSecret("secret")}, Verify: &verify.Params{SignatureHeader: "X-Signature"},
+		Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{"/id"}, Chain: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Verifier, s.MaxBody = hmacVerifier{}, 1024
+	return s
 }
 
 func TestRoutes(t *testing.T) {

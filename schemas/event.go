@@ -48,6 +48,9 @@ type Event struct {
 	DataContentType string
 	// DataSchema is an absolute URI or empty.
 	DataSchema string
+	// SchemaID is under what a schema registry has that schema, as the record's header __value_schema_id has it; empty where the record in the log
+	// has none. Records that are made of the event elsewhere (dead letters, what is published) have it, too.
+	SchemaID string
 	// Version orders the event on its version line; kind none orders by arrival.
 	Version Version
 	// First is the value of the first event of its version line, if the provider promises one (1, Twilio 0); nil if not. Only kind

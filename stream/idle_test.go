@@ -177,6 +177,52 @@ func TestLinesAreLookedForBesideBatches(t *testing.T) {
 	}
 }
 
+// A sweep has a partition's lines deleted step by step while it has time, and not one step.
+func TestSweepForgetsInManySteps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	m := forgettingSteps{newMemory(), make(chan int), &atomic.Int64{}, &atomic.Int64{}}
+	cfg := r.config(m, newLanes())
+	cfg.IdleSweep = 200 * time.Millisecond
+	r.start(cfg)
+	select {
+	case sweeps := <-m.gone:
+		if sweeps > forgottenIn/2 {
+			t.Errorf("%d steps took %d sweeps", forgottenIn, sweeps)
+		}
+	case <-time.After(patience):
+		t.Fatalf("only %d steps of %d", m.steps.Load(), forgottenIn)
+	}
+}
+
+// forgettingSteps is a ledger that has lines to forget for so many steps. Then it says in how many sweeps they have gone.
+type forgettingSteps struct {
+	*memory
+	gone          chan int
+	sweeps, steps *atomic.Int64
+}
+
+const forgottenIn = 50
+
+func (f forgettingSteps) Tidy(context.Context, *ledger.Claim) (bool, error) {
+	f.sweeps.Add(1)
+	return true, nil
+}
+
+func (f forgettingSteps) OldLines(context.Context, *ledger.Claim) (ledger.OldLines, error) {
+	return ledger.OldLines{More: f.steps.Load() < forgottenIn-1}, nil
+}
+
+func (f forgettingSteps) ForgetLines(ctx context.Context, _ *ledger.Claim, _ ledger.OldLines) error {
+	if f.steps.Add(1) == forgottenIn {
+		select {
+		case f.gone <- int(f.sweeps.Load()):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
 // forgetting is a ledger that looks for lines until it is told that they are found.
 type forgetting struct {
 	*memory

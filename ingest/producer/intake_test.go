@@ -36,7 +36,7 @@ func newIntakeOf(t *testing.T, p *Producer, cluster *kfake.Cluster, deadline tim
 	t.Helper()
 	source, err := provider.Compile(provider.Config{Team: "acme", Name: "orders", Preset: "generic", Deadline: deadline, Each: each,
 		Secrets: []schemas.Secret{schemas.NewSecret("secret")}, Verify: &verify.Params{SignatureHeader: "X-Signature"},
-		Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{"/id"}}})
+		Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{"/id"}, Chain: true}}) // agents', whose traces go on
 	if err != nil {
 		t.Fatal(err)
 	}

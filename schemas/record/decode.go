@@ -351,6 +351,8 @@ func fillHeaders(e *schemas.Event, r *kgo.Record, _ *attributes) error {
 			e.Headers = append(e.Headers, schemas.Header{Name: name, Value: string(h.Value)})
 		} else if strings.HasPrefix(h.Key, redrivenPrefix) {
 			readRedriven(e, h.Key, h.Value)
+		} else if h.Key == SchemaIDHeader {
+			e.SchemaID = string(h.Value)
 		}
 	}
 	return nil

@@ -18,6 +18,7 @@
 //	         content-type                                                 of the body, as received
 //	         traceparent tracestate                                       the hop, see [SetHop]
 //	         http_<name>                                                  original request headers
+//	         __value_schema_id                                            under what a schema registry has ce_dataschema, see [SchemaIDHeader]
 //	         forebay_redriven_<what>                                      an operator had it produced, see [SetRedriven]
 //
 // [Decode] reads binary and structured mode, from us and from other CloudEvents producers. [Pack] and [Unpack] are

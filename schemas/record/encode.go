@@ -25,7 +25,7 @@ type Encoder struct {
 	headers []kgo.RecordHeader
 	names   []string // of the original headers of the last event, as record headers
 
-	// SchemaID is the value of the records' [SchemaIDHeader]; nil: they have none. Nobody may write to it. [Decode] takes no notice of it.
+	// SchemaID is the value of the records' [SchemaIDHeader]; nil: they have that of their event. Nobody may write to it.
 	SchemaID []byte
 }
 
@@ -79,6 +79,8 @@ func (w *Encoder) EncodeHop(topic string, e *schemas.Event, parent, state string
 	w.contentType(e.DataContentType)
 	if w.SchemaID != nil {
 		w.headers = append(w.headers, kgo.RecordHeader{Key: SchemaIDHeader, Value: w.SchemaID})
+	} else {
+		w.header(SchemaIDHeader, e.SchemaID)
 	}
 	if parent != "" {
 		w.header(hopParent, parent)
@@ -130,7 +132,7 @@ func (w *Encoder) reset(e *schemas.Event, traceBytes int) {
 	const fixed = 3*len("2006-01-02T15:04:05.000000000Z07:00") + 64 + 128 // times, hash, version and its parts, numbers
 	n := fixed + len(e.ID) + len(e.DeliveryID) + len(e.Source) + len(e.Type) + 3*len(e.Entity) + len(e.Version.Clock) +
 		len(e.Sender.ID) + len(e.Sender.Login) + len(e.Sender.Kind) + len(e.Title) +
-		len(e.DataSchema) + len(e.DataContentType) + len(e.TraceParent) + len(e.TraceState) + traceBytes
+		len(e.DataSchema) + len(e.SchemaID) + len(e.DataContentType) + len(e.TraceParent) + len(e.TraceState) + traceBytes
 	for _, h := range e.Headers {
 		n += len(h.Value)
 	}

@@ -82,7 +82,7 @@ func TestEncodeHeaders(t *testing.T) {
 	}
 }
 
-// The id that a registry has for the schema is one header more, which says nothing of the event, and is the next record's no more.
+// The id that a registry has for the schema is one header more. It is the next record's no more, and goes along with the event that is read of the record.
 func TestSchemaIDHeader(t *testing.T) {
 	t.Parallel()
 	w, e := Encoder{SchemaID: []byte{0, 0, 0, 0, 7}}, event()
@@ -98,8 +98,13 @@ func TestSchemaIDHeader(t *testing.T) {
 	}
 	got, err := Decode(with)
 	want, err2 := Decode(plain)
+	want.SchemaID = "\x00\x00\x00\x00\x07"
 	if d := cmp.Diff(want, got); d != "" || err != nil || err2 != nil {
 		t.Error(d, err, err2)
+	}
+	packed, err := UnpackEvent(PackEvent(got))
+	if err != nil || packed.SchemaID != want.SchemaID {
+		t.Errorf("packed: %q %v", packed.SchemaID, err)
 	}
 	w.SchemaID = nil
 	if n := len(w.Encode("t", e).Headers); n != len(plain.Headers) {

@@ -83,11 +83,12 @@ func nonZero() uint64 {
 	}
 }
 
-// Accept returns the context of a request by the values of its headers traceparent and tracestate: the caller's, with its state if that is
-// printable and not too long, or that of a new trace if the caller's is missing or not valid.
-func Accept(parents, states []string) (parent, state string) {
+// Accept returns the context of a request by the values of its headers traceparent and tracestate. That is a trusted caller's, with its state if that is
+// printable and not too long. Where it is missing or not valid, and of any other caller, it is that of a new trace: strangers choose neither what is
+// sampled nor whose trace they are in.
+func Accept(parents, states []string, trusted bool) (parent, state string) {
 	parent, ok := Parse(parents)
-	if !ok {
+	if !ok || !trusted {
 		return New(), ""
 	}
 	return parent, stateOf(states)

@@ -72,13 +72,16 @@ func TestAccept(t *testing.T) {
 		{"state without parent", nil, []string{"a=1"}, false, ""},
 		{"state of a bad parent", []string{"x"}, []string{"a=1"}, false, ""},
 	} {
-		parent, state := Accept(test.parents, test.states)
+		parent, state := Accept(test.parents, test.states, true)
 		if (parent == valid) != test.keep || state != test.state {
 			t.Errorf("%s: %q %q", test.name, parent, state)
 		}
 		if got, ok := Parse([]string{parent}); !ok || got != parent {
 			t.Errorf("%s: accepted %q does not parse", test.name, parent)
 		}
+	}
+	if parent, state := Accept([]string{valid}, []string{"a=1"}, false); parent[3:35] == valid[3:35] || Sampled(parent) || state != "" {
+		t.Errorf("of a stranger: %q %q", parent, state)
 	}
 	if a, b := New(), New(); a[3:35] == b[3:35] || a[36:52] == b[36:52] {
 		t.Errorf("two new traces share an id: %s %s", a, b)

@@ -58,7 +58,7 @@ func (t *Tracer) Accept(parents, states []string, trusted bool, name string, beg
 	inside := valid && trusted
 	switch {
 	case t == nil, inside && !Sampled(caller):
-		parent, state = Accept(parents, states)
+		parent, state = Accept(parents, states, trusted)
 		return nil, parent, state
 	case !inside && rand.Float64() >= t.part:
 		return nil, New(), ""

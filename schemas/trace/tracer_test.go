@@ -71,9 +71,13 @@ func TestNoSpan(t *testing.T) {
 			t.Errorf("a span in %q", parent)
 		}
 	}
-	s, parent, state := none.Accept([]string{caller}, []string{"a=b"}, false, "POST", time.Now())
+	s, parent, state := none.Accept([]string{caller}, []string{"a=b"}, true, "POST", time.Now())
 	if s != nil || parent != caller || state != "a=b" {
 		t.Errorf("without a tracer: %q %q", parent, state)
+	}
+	s, parent, state = none.Accept([]string{caller}, []string{"a=b"}, false, "POST", time.Now())
+	if s != nil || parent[3:35] == callerID || trace.Sampled(parent) || state != "" {
+		t.Errorf("a stranger without a tracer: %q %q", parent, state)
 	}
 	if got := spans.GetSpans(); len(got) != 0 {
 		t.Errorf("spans %+v", got)

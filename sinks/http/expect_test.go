@@ -22,11 +22,13 @@ func TestExpectJSON(t *testing.T) {
 		json bool
 	}{
 		"object": {200, ` {"ok": true} `, true}, "literal": {201, "true", true}, "long": {200, `[{"a":"` + long + `"}]`, true},
-		"long, of small values": {200, "[" + strings.Repeat("1,", 50_000) + "1]", true},
-		"no content":            {204, "", true},
-		"login page":            {200, "<!DOCTYPE html><html><title>Log in</title></html>", false},
-		"long login page":       {200, "<html>" + long, false},
-		"empty":                 {200, "", false}, "text": {202, "ok", false}, "words behind a number": {200, "1 action taken", false}, "in part": {200, `{"ok":`, false},
+		"long, of small values":    {200, "[" + strings.Repeat("1,", 50_000) + "1]", true},
+		"behind a byte order mark": {200, "\ufeff{}", true}, "long, behind a byte order mark": {200, "\ufeff[\"" + long + "\"]", true},
+		"a byte order mark": {200, "\ufeff", false}, "a login page behind one": {200, "\ufeff<html>" + long, false},
+		"no content":      {204, "", true},
+		"login page":      {200, "<!DOCTYPE html><html><title>Log in</title></html>", false},
+		"long login page": {200, "<html>" + long, false},
+		"empty":           {200, "", false}, "text": {202, "ok", false}, "words behind a number": {200, "1 action taken", false}, "in part": {200, `{"ok":`, false},
 	} {
 		for _, expect := range []string{ExpectJSON, ""} {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

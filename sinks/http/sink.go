@@ -167,8 +167,9 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	return out, nil
 }
 
-// isJSON reports whether an answer is JSON, as far as it was read.
+// isJSON reports whether an answer is JSON, as far as it was read. A byte order mark before it may be ignored (RFC 8259, section 8.1).
 func isJSON(answer []byte, whole bool) bool {
+	answer = bytes.TrimPrefix(answer, []byte("\xef\xbb\xbf"))
 	if whole {
 		return json.Valid(answer)
 	}

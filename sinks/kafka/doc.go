@@ -3,6 +3,7 @@
 //	key                 as params.key says; the entity where it says nothing, so that order per entity is kept
 //	value               the provider's body, byte for byte
 //	ce_*, content-type  the event in CloudEvents binary mode, as in the topic it came from; ce_partitionkey is the key
+//	__value_schema_id   under what the schema registry has the schema of the body, where the record that the event came in has it
 //	x-agent-call-chain, x-agent-call-depth, x-agent-trace-id   which agents led to it, the subscription last
 //	traceparent         a child of the event's trace for this hop; ce_traceparent is the event's own
 //	forebay-action-id   the action's id, the same on every attempt

@@ -162,6 +162,9 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		return answer(""), nil
 	}
 	tag, err := s.executeAndCommit(ctx, conn, values)
+	if err != nil && conn.Conn().IsClosed() { // nothing is refused: the next attempt finds out what became of it
+		return sink.Outcome{}, s.redact.Err(classify(ctx, err, true))
+	}
 	if err != nil {
 		return refusal(ctx, s.redact, err)
 	}
@@ -191,13 +194,13 @@ func (s *Sink) executeAndCommit(ctx context.Context, conn *pgxpool.Conn, values 
 	batch.ExecParams(s.statement, values, nil, nil, nil)
 	batch.ExecParams("COMMIT", nil, nil, nil, nil)
 	tags, err := run(ctx, conn, &batch)
-	if err != nil {
-		return "", err
+	if len(tags) == 2 && tags[1].String() == "COMMIT" { // whatever ends the session behind it
+		return tags[0].String(), nil
 	}
-	if end := tags[1].String(); end != "COMMIT" {
-		return "", fmt.Errorf("commit: the server said %s", end)
+	if err == nil {
+		err = fmt.Errorf("commit: the server said %s", tags[1])
 	}
-	return tags[0].String(), nil
+	return "", err
 }
 
 // run sends a batch in one round trip and gives the server's word on each of its statements.

@@ -665,6 +665,27 @@ func TestCutAnywhereActsOnce(t *testing.T) {
 	}
 }
 
+// The server, or a pooler before it, ends the session behind the COMMIT: what it has said stands, and what nobody has heard the next attempt finds.
+func TestASessionEndsBehindTheCommit(t *testing.T) {
+	t.Parallel()
+	d := newTarget(t)
+	p := pgtest.NewProxy(t, d.url.Host)
+	s := d.must(d.behind(p))
+	d.do(DDL(DefaultKeyTable))
+	for i, cut := range []pgtest.Cut{{Fatal: "57P01", Told: true}, {Fatal: "08P01"}} {
+		cut.Needle = []byte("COMMIT\x00")
+		p.Cut.Store(&cut)
+		a := sinktest.Action(i)
+		if out, err := s.Do(t.Context(), a); cut.Told && (string(out.Response) != "INSERT 0 1" || err != nil) || !cut.Told && (err == nil || sink.Untouched(err)) {
+			t.Errorf("%s: %q, %v", cut.Fatal, out.Response, err)
+		}
+		a.Attempt++
+		if out, err := s.Do(t.Context(), a); string(out.Response) != "done by an earlier attempt" || err != nil || d.effects(a) != 1 {
+			t.Errorf("%s, again: %q, %v, %d effects", cut.Fatal, out.Response, err, d.effects(a))
+		}
+	}
+}
+
 // A transaction in doubt may still be on its way when the action is attempted again: the second one waits for it.
 func TestWaitsForTheOneInDoubt(t *testing.T) {
 	t.Parallel()

@@ -2,10 +2,10 @@ package backfill
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // answer collects what the pages of an API's answer to a request have brought so far.
@@ -109,18 +109,10 @@ func (a *answer) finish(fail *failure) {
 // maxDetail is how much of an error's text is kept.
 const maxDetail = 512
 
-// clean returns an error's text as a database stores it: valid UTF-8, at most maxDetail bytes, with spaces for the control characters
-// of ASCII. A nil error is "unknown".
+// clean is [sink.Text]. A nil error is "unknown".
 func clean(err error) string {
 	if err == nil {
 		err = errors.New("unknown")
 	}
-	text := err.Error()
-	text = strings.ToValidUTF8(text[:min(len(text), maxDetail)], "")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
+	return sink.Text(err, maxDetail)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -153,7 +154,7 @@ func (r *Runner) fill(ctx context.Context, src *Source, req *Request, began time
 	fail := r.read(ctx, &a, deadline) // into a.events
 	wanted, outside := fit(req, a.events)
 	a.out.Outside += outside
-	if notProduced := r.produce(ctx, &a, wanted, later(deadline, time.Now().Add(produceTime))); fail == nil {
+	if notProduced := r.produce(ctx, &a, wanted, slices.MaxFunc([]time.Time{deadline, time.Now().Add(produceTime)}, time.Time.Compare)); fail == nil {
 		fail = notProduced
 	}
 	a.finish(fail)
@@ -162,13 +163,6 @@ func (r *Runner) fill(ctx context.Context, src *Source, req *Request, began time
 
 // produceTime is the least time that an answer gets to be written to the log, even after its deadline.
 const produceTime = 10 * time.Second
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
 
 // read fetches the pages of an answer until the range is covered, a limit is reached, or there are no more.
 func (r *Runner) read(ctx context.Context, a *answer, deadline time.Time) *failure {

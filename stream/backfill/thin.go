@@ -77,7 +77,7 @@ func (e bodyError) Unwrap() error { return e.err }
 // withBody returns a copy of e with the document as body, and without dataschema and the encoding, which are about e's own body.
 func (d *document) withBody(e *schemas.Event) *schemas.Event {
 	full := *e
-	full.Data, full.DataContentType, full.DataSchema = d.body, d.ctype, ""
+	full.Data, full.DataContentType, full.DataSchema, full.SchemaID = d.body, d.ctype, "", ""
 	full.Extensions = maps.Clone(e.Extensions)
 	delete(full.Extensions, schemas.EncodingAttribute)
 	return &full

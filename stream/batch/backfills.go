@@ -28,12 +28,12 @@ type BackfillRequests struct {
 	handedOut map[int64]*ledger.Claim // by request that has not ended: the claim under which it was handed out
 	ended     map[int64]bool          // requests that have ended since the ledger was last asked: its answer may still have them
 	paused    bool                    // none is handed out
-	wake      chan struct{}           // capacity 1
+	wake      wakes
 }
 
 // NewBackfillRequests returns one without claims. The owner adds them with [BackfillRequests.Start].
 func NewBackfillRequests(l BackfillLedger) *BackfillRequests {
-	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, handedOut: map[int64]*ledger.Claim{}, ended: map[int64]bool{}, wake: make(chan struct{}, 1)}
+	return &BackfillRequests{ledger: l, claims: map[*ledger.Claim]bool{}, handedOut: map[int64]*ledger.Claim{}, ended: map[int64]bool{}, wake: make(wakes, 1)}
 }
 
 // backfillSweep is how often the ledger is asked for requests without a notification.
@@ -146,8 +146,5 @@ func (q *BackfillRequests) notify() {
 	if q == nil {
 		return
 	}
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	q.wake.notify()
 }

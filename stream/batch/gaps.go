@@ -181,8 +181,8 @@ func (l *Loop) expireIfRead(p *Partition) {
 	l.afterTransaction(&part{of: p}, "end of waits", a, err)
 }
 
-// afterTransaction handles the outcome of a transaction that is no batch, which kind names for the log: of Expire, of a command, or of a
-// step of a replay. read has the partition, and the records of a replay's step; the others have none.
+// afterTransaction handles the outcome of a transaction, which kind names for the log: of a batch, of Expire, of a command, or of a step of a
+// replay. read has the partition, and the records of a batch or of a replay's step; the others have none.
 func (l *Loop) afterTransaction(read *part, kind string, a ledger.Applied, err error) {
 	p := read.of
 	switch {

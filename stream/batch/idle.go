@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -52,31 +53,47 @@ func (s *idleSweep) tidy() (withOldLines []*Partition) {
 	return withOldLines
 }
 
-// forgetLines has the ledger delete version lines that no event has moved for long: a bounded number now, the rest with the next sweeps.
-// The search reads all version lines of a partition, so it runs beside the batches; the deletion runs between two of them.
+// forgetLines has the ledger delete version lines that no event has moved for long, for half of the time until the next sweep, of which each
+// partition gets an even part; the next sweep goes on where this one ends.
 func (s *idleSweep) forgetLines(partitions []*Partition) {
-	for _, p := range partitions {
-		ctx, cancel := context.WithTimeout(s.l.ctx, forgetTimeout)
-		old, err := s.l.cfg.Ledger.OldLines(ctx, p.Claim)
-		cancel()
-		if err != nil {
-			s.warnNotTidied(p, err)
-			continue
+	end := time.Now().Add(s.l.cfg.IdleSweep / 2)
+	for i, p := range partitions {
+		turn := time.Now().Add(time.Until(end) / time.Duration(len(partitions)-i))
+		for s.forgetSome(p) && time.Now().Before(turn) {
 		}
-		s.l.do(s.l.ctx, func() {
-			if p.gone {
-				return
-			}
-			ctx, done := s.l.running.start(s.l.ctx)
-			defer done()
-			if err := s.l.cfg.Ledger.ForgetLines(ctx, p.Claim, old); err != nil {
-				s.warnNotTidied(p, err)
-			}
-		})
 	}
 }
 
-// forgetTimeout bounds the search for version lines to delete in one partition.
+// forgetSome has the ledger delete some of a partition's version lines, and reports whether there may be more. The search reads all version
+// lines of the partition, so it runs beside the batches; the deletion runs between two of them, which then have their turn for as long as it took.
+func (s *idleSweep) forgetSome(p *Partition) (more bool) {
+	ctx, cancel := context.WithTimeout(s.l.ctx, forgetTimeout)
+	old, err := s.l.cfg.Ledger.OldLines(ctx, p.Claim)
+	cancel()
+	if err != nil {
+		s.warnNotTidied(p, err)
+		return false
+	}
+	var took time.Duration
+	s.l.do(s.l.ctx, func() {
+		if p.gone {
+			return
+		}
+		began := time.Now()
+		defer func() { took = time.Since(began) }()
+		ctx, done := s.l.running.start(s.l.ctx)
+		defer done()
+		if err := s.l.cfg.Ledger.ForgetLines(ctx, p.Claim, old); err != nil {
+			s.warnNotTidied(p, err)
+			return
+		}
+		more = old.More
+	})
+	_ = retry.Sleep(s.l.ctx, took) // what ends it ends the next search, too
+	return more
+}
+
+// forgetTimeout bounds a search for some version lines to delete in one partition.
 const forgetTimeout = 30 * time.Second
 
 func (s *idleSweep) warnNotTidied(p *Partition, err error) {

@@ -359,29 +359,16 @@ func (l *Loop) applied(read *part, a ledger.Applied) {
 	if a.Fenced {
 		l.log.Warn("fenced: somebody else claimed the partition", "topic", at.Topic, "partition", at.Number,
 			"epoch", a.Claim.Epoch)
-		l.end(p, ErrFenced)
-		return
 	}
-	if a.Refused != nil {
-		l.refused(p, a.Refused)
+	if a.Fenced || a.Refused != nil {
+		l.afterTransaction(read, "batch", a, nil)
 		return
 	}
 	p.next, p.Unread = read.Next, time.Time{}
-	select {
-	case p.committed <- struct{}{}:
-	default:
-	}
-	l.metrics.decided(a.Outcomes)
+	p.committed.notify()
 	l.metrics.lag.WithLabelValues(at.Topic, strconv.Itoa(int(at.Number))).Set(float64(max(0, read.End-read.Next.Offset)))
 	l.metrics.lagTime.decided(at, &read.Part)
-	l.logDecisions(read, a)
 	p.Moved(p.next)
-	if a.Waiting {
-		p.gap.ask = true
-	}
-	if a.BackfillRequested {
-		l.cfg.Backfills.notify()
-	}
-	l.handToLanes(p, a, read.Events)
+	l.afterTransaction(read, "batch", a, nil)
 	l.expireIfRead(p)
 }

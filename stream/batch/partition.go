@@ -50,7 +50,7 @@ type Partition struct {
 	reading   *reader.Reading // nil: not being read
 	next      ledger.Position // where the next batch begins; the first one begins at Claim.Next
 	ended     chan error      // capacity 1: why the loop ended the run
-	committed chan struct{}   // capacity 1: a batch of this partition was committed
+	committed wakes           // a batch of this partition was committed
 	failed    time.Time       // when reading last failed in this run; before that, when it was attached
 	look      lookState
 	gone      bool // the run has ended: parts that the reader still brings are ignored
@@ -60,7 +60,7 @@ type Partition struct {
 // NewPartition returns the partition of a claim, ready to be attached. partitions is how many its topic has.
 func NewPartition(c *ledger.Claim, partitions int32) *Partition {
 	return &Partition{Claim: c, Partitions: partitions, Moved: func(ledger.Position) {}, next: c.Next,
-		ended: make(chan error, 1), committed: make(chan struct{}, 1), gap: gapState{ask: true}}
+		ended: make(chan error, 1), committed: make(wakes, 1), gap: gapState{ask: true}}
 }
 
 // Ended returns the channel on which the loop sends why it ended the run. Detach sends nothing.

@@ -33,7 +33,7 @@ func TestTopicThatIsCreatedAgain(t *testing.T) {
 	seed := kgo.SeedBrokers(cluster.ListenAddrs()...)
 	x := New(Config{Ledger: &unread{}, Client: []kgo.Opt{seed}, MaxRecordBytes: 1 << 20})
 	t.Cleanup(func() { x.client.Close() })
-	if err := x.produce(t.Context(), d); err != nil {
+	if err := x.produce(t.Context(), d)(); err != nil {
 		t.Fatal(err)
 	}
 	client, err := kgo.NewClient(seed)
@@ -49,7 +49,7 @@ func TestTopicThatIsCreatedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); ; {
-		if err = x.step(t.Context(), func(ctx context.Context) error { return x.produce(ctx, d) }); err == nil {
+		if err = x.produce(t.Context(), d)(); err == nil {
 			return
 		}
 		if time.Now().After(end) {

@@ -27,12 +27,14 @@ type Ledger interface {
 var _ Ledger = (*ledger.Namespace)(nil)
 
 const (
-	exportGroupSize = 50               // dead letters that are read at once, beside those that wait for another try
+	exportGroupSize = 500              // dead letters that are read at once, beside those that wait for another try
 	maxRetryWait    = 30 * time.Second // between two groups of which nothing was written
 	maxLetterWait   = time.Hour        // between two tries of one dead letter, where others are written
 	maxPassed       = 10_000           // dead letters that are read again while they wait for another try
 	maxStuckWait    = 5 * time.Minute  // the same where none is: brokers that are back shall not wait for long
 	exportTimeout   = 20 * time.Second // of each step; no write begins later than that after the first one
+	stopTime        = 2 * time.Second  // for the mark of what is written, once Run is to end
+	maxTogether     = 192 << 10        // bytes of records that are on their way at once, or one larger record: the least that the topic takes is 256 KiB
 )
 
 // Config is what an exporter needs to know.
@@ -51,12 +53,17 @@ type Config struct {
 // confirmed them are they marked in the ledger as exported. So after a crash or a change of owner some are written again, but none is left
 // out. One that cannot be written (its batch in the log is broken, say) is tried again later and later, and holds up no other.
 type Exporter struct {
-	cfg    Config
-	write  func(ctx context.Context, d *ledger.DeadLetter) error // produce; a field for tests
-	client *kgo.Client                                           // nil until the first dead letter
-	failed map[letter]*failure                                   // dead letters that wait for another try
-	stuck  bool                                                  // nothing was written since the last failure
+	cfg      Config
+	write    func(ctx context.Context, d *ledger.DeadLetter) written // produce; a field for tests
+	client   *kgo.Client                                             // nil until the first dead letter
+	together int                                                     // bytes of the records that may be on their way
+	renew    bool                                                    // the topic is another one than the client knows
+	failed   map[letter]*failure                                     // dead letters that wait for another try
+	stuck    bool                                                    // nothing was written since the last failure
 }
+
+// written waits for what became of a write that has begun.
+type written func() error
 
 // letter is a dead letter's place among those of all claims.
 type letter struct {
@@ -122,17 +129,20 @@ func (x *Exporter) exportGroup(ctx context.Context, claims []*ledger.Claim) (mor
 	}
 	more = len(list) == limit
 	due := x.due(list)
-	var written, failed []ledger.DeadLetter
-	for began := time.Now(); len(written)+len(failed) < len(due) && ctx.Err() == nil; {
+	var begun []written
+	for began := time.Now(); len(begun) < len(due) && ctx.Err() == nil; {
 		if time.Since(began) >= exportTimeout {
 			more = true
 			break
 		}
-		d := &due[len(written)+len(failed)]
-		if cause := x.step(ctx, func(ctx context.Context) error { return x.write(ctx, d) }); cause != nil {
-			failed, err = append(failed, *d), fmt.Errorf("action %s: %w", d.ID, cause)
+		begun = append(begun, x.write(ctx, &due[len(begun)]))
+	}
+	var written, failed []ledger.DeadLetter
+	for i, wait := range begun {
+		if cause := wait(); cause != nil {
+			failed, err = append(failed, due[i]), fmt.Errorf("action %s: %w", due[i].ID, cause)
 		} else {
-			written = append(written, *d)
+			written = append(written, due[i])
 		}
 	}
 	x.reschedule(written, failed)
@@ -143,7 +153,12 @@ func (x *Exporter) exportGroup(ctx context.Context, claims []*ledger.Claim) (mor
 		return more && err == nil, err
 	}
 	x.cfg.Metrics.exports.WithLabelValues("done").Add(float64(len(written)))
-	return more, x.step(ctx, func(ctx context.Context) error { return x.cfg.Ledger.Exported(ctx, claims, written) })
+	return more, x.step(context.WithoutCancel(ctx), func(mark context.Context) error {
+		mark, cancel := context.WithCancel(mark)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { time.AfterFunc(stopTime, cancel) })() // else all of them are written again by the next owner
+		return x.cfg.Ledger.Exported(mark, claims, written)
+	})
 }
 
 // reschedule says when those that failed are tried again: each after twice as long as before. Once one is written where none could be, as when
@@ -198,35 +213,76 @@ func (x *Exporter) step(ctx context.Context, do func(ctx context.Context) error)
 	return do(ctx)
 }
 
-// produce writes one dead letter and waits for the brokers. If the record is too large for the topic, it is written with a null value and
-// a header that says so.
-func (x *Exporter) produce(ctx context.Context, d *ledger.DeadLetter) error {
-	if x.client == nil {
-		opts := append([]kgo.Opt{}, x.cfg.Client...)
-		largest := int32(x.cfg.MaxRecordBytes)
-		client, err := kgo.NewClient(append(opts, kgo.RequiredAcks(kgo.AllISRAcks()), kgo.UnknownTopicRetries(1), kgo.ProducerBatchMaxBytes(largest),
-			kgo.BrokerMaxWriteBytes(max(100<<20, largest+1<<20)))...)
-		if err != nil {
-			return err
-		}
-		x.client = client
+// connect makes the client, or another one where the topic was deleted and created again: the one before would refuse it for good.
+func (x *Exporter) connect() error {
+	if x.client != nil && !x.renew {
+		return nil
 	}
+	largest := int32(x.cfg.MaxRecordBytes)
+	client, err := kgo.NewClient(append(append([]kgo.Opt{}, x.cfg.Client...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.UnknownTopicRetries(1),
+		kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, largest+1<<20)))...)
+	if err != nil {
+		return err
+	}
+	if x.client != nil {
+		x.client.Close()
+	}
+	x.client, x.renew = client, false
+	return nil
+}
+
+// produce begins to write one dead letter, and returns what waits for the brokers' answer: many are on their way at once. Before there would be more
+// than maxTogether it waits for those: the topic would refuse a larger batch.
+func (x *Exporter) produce(ctx context.Context, d *ledger.DeadLetter) written {
+	if err := x.connect(); err != nil {
+		return func() error { return err }
+	}
+	each, cancel := context.WithTimeout(ctx, exportTimeout)
+	rec, _, err := Record(each, x.cfg.Ledger, x.cfg.Payloads, d)
+	if err == nil {
+		if size := record.PackedSize(rec); x.together+size > maxTogether {
+			err, x.together = x.client.Flush(each), size
+		} else {
+			x.together += size
+		}
+	}
+	if err != nil {
+		cancel()
+		return func() error { return err }
+	}
+	acked := make(chan error, 1)
+	x.client.Produce(each, rec, func(_ *kgo.Record, err error) {
+		rec.Value = nil // a whole group of them may be too much for memory
+		acked <- err
+	})
+	return func() error {
+		defer cancel()
+		err := <-acked
+		if errors.Is(err, kerr.MessageTooLarge) { // or its batch is
+			err = x.step(ctx, func(ctx context.Context) error { return x.writeAlone(ctx, d) })
+		}
+		x.renew = x.renew || errors.Is(err, kerr.UnknownTopicID)
+		if errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return fmt.Errorf("topic %s does not exist: run `forebay topics apply`: %w", rec.Topic, err)
+		}
+		return record.Lacks(x.client, "Write", "topic "+rec.Topic, err)
+	}
+}
+
+// writeAlone writes one dead letter once more, in a batch of its own. If the record is too large for the topic, it is written with a null value
+// and a header that says so.
+func (x *Exporter) writeAlone(ctx context.Context, d *ledger.DeadLetter) error {
 	rec, _, err := Record(ctx, x.cfg.Ledger, x.cfg.Payloads, d)
 	if err != nil {
 		return err
 	}
-	err = x.client.ProduceSync(ctx, rec).FirstErr()
+	if err = x.client.Flush(ctx); err == nil {
+		err = x.client.ProduceSync(ctx, rec).FirstErr()
+	}
 	if errors.Is(err, kerr.MessageTooLarge) {
 		lost := fmt.Sprintf("its %d bytes are more than the topic takes", len(rec.Value))
 		rec.Value, rec.Headers = nil, append(rec.Headers, kgo.RecordHeader{Key: "forebay-dead-lost", Value: []byte(lost)})
 		err = x.client.ProduceSync(ctx, rec).FirstErr()
 	}
-	if errors.Is(err, kerr.UnknownTopicID) { // it was deleted and created again: the client would refuse it for good
-		x.client.Close()
-		x.client = nil
-	}
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		return fmt.Errorf("topic %s does not exist: run `forebay topics apply`: %w", rec.Topic, err)
-	}
-	return record.Lacks(x.client, "Write", "topic "+rec.Topic, err)
+	return err
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/jsonschema"
@@ -63,6 +66,35 @@ func TestHeadersFitTheirSchema(t *testing.T) {
 		}
 		if verdict, why := schema.Check(text); verdict != jsonschema.Fits {
 			t.Errorf("%s: %s %s: %s", name, verdict, why, text)
+		}
+	}
+}
+
+// read is a log that has one record.
+type read struct{ rec *kgo.Record }
+
+func (r read) Load(context.Context, ledger.Pointer) (*schemas.Event, error) {
+	return record.Decode(r.rec)
+}
+
+// A dead letter has the id of its schema that its event's record has, also where the ledger has a copy of it.
+func TestDeadLetterHasItsSchemasID(t *testing.T) {
+	t.Parallel()
+	w := record.Encoder{SchemaID: []byte("the id")}
+	rec := w.Encode("events.acme.orders", &schemas.Event{ID: "e1", Source: "/acme/orders", Type: "order.paid", Entity: "7", Payload: schemas.Delta, Version: schemas.Version{Kind: schemas.None},
+		Time: time.Unix(1_800_000_000, 0), DataSchema: "https://example.com/order.json", Data: []byte(`{}`)})
+	e, err := record.Decode(rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]copied{"in the log": nil, "copied": record.PackEvent(e)} {
+		dead, _, err := Record(t.Context(), from, read{rec}, &ledger.DeadLetter{})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		at := slices.IndexFunc(dead.Headers, func(h kgo.RecordHeader) bool { return h.Key == record.SchemaIDHeader })
+		if at < 0 || string(dead.Headers[at].Value) != "the id" {
+			t.Errorf("%s: %v", name, dead.Headers)
 		}
 	}
 }

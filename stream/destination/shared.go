@@ -138,9 +138,13 @@ func (d *Destination) leased(now time.Time) (ok bool, next time.Time) {
 	return false, next
 }
 
-// unasked reports whether it is not known whether there is a token of all processes.
+// unasked reports whether the ledger is to say whether there is a token of all processes. Where this process has none of its own, nobody asks.
 func (d *Destination) unasked(now time.Time) bool {
-	return d.shares() && !d.leases.away && len(d.leases.lots) == 0 && !now.Before(d.leases.again)
+	if !d.shares() || d.leases.away || len(d.leases.lots) > 0 || now.Before(d.leases.again) {
+		return false
+	}
+	d.pour(now)
+	return d.rate.has()
 }
 
 // without reports whether it is known that all processes have no token.

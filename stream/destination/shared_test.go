@@ -187,6 +187,38 @@ func TestRateOfAllProcessesDrops(t *testing.T) {
 	})
 }
 
+// TestRateOfOneProcessDrops: a process that has used the rate up alone says so of each action at once, as long as there is no token.
+func TestRateOfOneProcessDrops(t *testing.T) {
+	t.Parallel()
+	for name, r := range map[string]Rate{
+		"one token at a time": {Limit: 1, Per: time.Minute, Burst: 1, OnLimit: Drop}, "used by looks": {Limit: 100, Per: time.Minute, Burst: 8, OnLimit: Error},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				counted, stop := context.WithCancel(t.Context())
+				var counting sync.WaitGroup
+				w := sharing(counted, t, r, &ledgertest.Counters{}, 1, &counting).worker("acme")
+				for range 2 {
+					same(t, "the ledger is asked", w.Take(), Wait)
+					synctest.Wait()
+					same(t, "its turn", w.Take(), Go)
+					for range r.Burst - 1 {
+						w.Spend()
+					}
+					w.End(fine)
+					for range 3 {
+						time.Sleep(150 * time.Millisecond)
+						same(t, "without a token", w.Take(), NoToken)
+					}
+					time.Sleep(time.Duration(float64(r.Burst) / r.perSecond() * float64(time.Second)))
+				}
+				stop()
+				counting.Wait()
+			})
+		})
+	}
+}
+
 // TestRateWithoutLedger: without the ledger each process keeps its part of the rate, and with it again all of them together.
 func TestRateWithoutLedger(t *testing.T) {
 	t.Parallel()

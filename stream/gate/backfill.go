@@ -71,6 +71,7 @@ func (d *decider) expire(k VersionLineKey) {
 
 // requestBackfill asks for what is missing on a version line. The events that wait there now wait for the answer.
 func (d *decider) requestBackfill(k VersionLineKey) {
+	d.state.short(k)
 	w := d.state.Waiting[k]
 	for i := range w {
 		w[i].Stage = Backfilling
@@ -113,6 +114,7 @@ func (d *decider) restartWait(k VersionLineKey) {
 	if len(w) == 0 || w[0].Stage != Backfilling {
 		return
 	}
+	d.state.short(k)
 	for i := range w {
 		w[i].Stage = Filling
 	}

@@ -51,6 +51,7 @@ func (d *decider) enterBuffer(k VersionLineKey, s subject, v schemas.Version, de
 	line := d.state.Lines[k]
 	i := sort.Search(len(w), func(i int) bool { return compareWaiting(line, &w[i].Record, &entry.Record) >= 0 })
 	d.state.Waiting[k] = slices.Insert(w, i, entry)
+	d.state.firstEntered(k, i)
 	if keys := d.keys[k]; keys != nil {
 		keys[entry.Key] = struct{}{}
 	}
@@ -89,6 +90,7 @@ func (r *Record) compareTo(v schemas.Version, offset int64) int {
 // park parks all events that wait with a deadline on a version line, and the line. Events ahead of the line that come afterwards are
 // parked behind them.
 func (d *decider) park(k VersionLineKey, why Reason) {
+	d.state.short(k)
 	line, w := d.state.Lines[k], d.state.Waiting[k]
 	if line != nil {
 		line.Parked = why
@@ -119,6 +121,7 @@ func (d *decider) withdraw(k VersionLineKey, i int) {
 // removeWaiting removes the i-th waiting event of a version line from the buffer and returns it. The first one stays where it is, since
 // its memory is not used again; any other one is copied, because those behind it move over it.
 func (d *decider) removeWaiting(k VersionLineKey, i int) subject {
+	d.state.firstLeaves(k, i)
 	w := d.state.Waiting[k]
 	if w[i].Decision == Buffered {
 		d.count(&w[i].Record, -1)

@@ -28,6 +28,9 @@ func (d *decider) replacedByLater(k VersionLineKey, s subject) bool {
 	}
 	w := d.state.Waiting[k]
 	for i := range w {
+		if i == d.state.First[k] {
+			d.state.short(k)
+		}
 		switch {
 		case w[i].Version.Compare(s.Version) != 0 || !w[i].Version.Comparable(s.Version):
 			return false // what waits is sorted by version, and nothing older than s waits any more

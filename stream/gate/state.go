@@ -49,13 +49,18 @@ type VersionLineKey struct {
 
 // State is what the gate knows of the entities of one partition that a call touches. Decide and Expire advance it in place: a version line
 // that is there keeps its pointer. The caller fills in, for every VersionLineKey of its records, the version line if there is one and all
-// that waits there. Seen may lack an event that was decided before if the caller notices that afterwards (see the ledger's possible
+// that waits there, or a part of that (First). Seen may lack an event that was decided before if the caller notices that afterwards (see the ledger's possible
 // duplicates).
 type State struct {
 	Seen    map[schemas.EventKey]Seen
 	Also    map[Also]Said // of the records' second keys, those that are known; may be nil where Policy.Also is 0
 	Lines   map[VersionLineKey]*VersionLine
 	Waiting map[VersionLineKey][]Waiting // ascending by version, then offset, another kind than the line's last; see Sort. Never an empty list
+	// First has the lines of which Waiting is a part: how many of its events, at least one, are the lowest that wait there. Behind them the
+	// highest one must be there, and those that have the key of a record. Only parked events may be given so, and only if they are all of
+	// one kind, sequence or timestamp. A line that is in Short after a call must be given whole, and everything else as it was before.
+	First map[VersionLineKey]int
+	Short map[VersionLineKey]bool
 	// Buffered is how many events of the subscription wait with a deadline in this partition, for Policy.MaxBuffered, and
 	// BufferedBytes the sum of their sizes, for Policy.MaxBytes. Parked ones do not count: a parked entity takes no room
 	// from the others.

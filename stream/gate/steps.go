@@ -66,6 +66,9 @@ func (st *State) thirdKind(k VersionLineKey, v schemas.Version) bool {
 	if !st.beginsAgain(k) || n == 0 {
 		return false
 	}
+	if n < len(w) && n >= st.First[k] {
+		st.short(k)
+	}
 	last := w[n-1].Version
 	return last.Epoch == v.Epoch && !last.Comparable(v) && !st.Lines[k].continues(last)
 }

@@ -253,12 +253,17 @@ func isGone(err error) bool {
 }
 
 func (a attendance) attend(ctx context.Context, s attended, ask func(pgx.Tx, attended) error) error {
-	return within(ctx, a.slow, attentionWithin, func(tx pgx.Tx) error {
+	return within(ctx, a.slow, attentionWithin, byIndex(ctx, func(tx pgx.Tx) error { return ask(tx, s) }))
+}
+
+// byIndex has query's transaction plan by indexes alone.
+func byIndex(ctx context.Context, query func(pgx.Tx) error) func(pgx.Tx) error {
+	return func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, indexesOnly); err != nil {
 			return err
 		}
-		return ask(tx, s)
-	})
+		return query(tx)
+	}
 }
 
 // indexesOnly keeps the planner from reading a table from end to end because its statistics are of a time when it was small.

@@ -92,10 +92,7 @@ func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind
 	if len(counts) == 0 {
 		return counts, nil
 	}
-	err := within(ctx, b.slow, behindWithin, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, indexesOnly); err != nil {
-			return err
-		}
+	err := within(ctx, b.slow, behindWithin, byIndex(ctx, func(tx pgx.Tx) error {
 		began := time.Now()
 		return bySubscription(ctx, tx, "", "", h.fences, func(s subscriptionWindows) error {
 			if time.Since(began) > behindWithin {
@@ -114,7 +111,7 @@ func (b *Inbox) countBehind(ctx context.Context, h heads) (map[ActionRef]*Behind
 			})
 			return err
 		})
-	})
+	}))
 	if tooSlow(ctx, err) {
 		return counts, nil
 	}

@@ -134,10 +134,7 @@ func (b *Inbox) DeadLetters(ctx context.Context, q DeadLetterQuery) (page DeadLe
 	if err == nil && !q.Uncounted {
 		err = b.countBehindDead(ctx, page.Items)
 	}
-	if err != nil {
-		return page, ledger.Unavailable(op, err)
-	}
-	return page, nil
+	return page, ledger.Unavailable(op, err)
 }
 
 // deadLetters reads a page, and one more: is there a next page? Plan: actions_w*_dead of each window, in order from the cursor on, with probes
@@ -160,12 +157,7 @@ func (b *Inbox) deadLetters(ctx context.Context, q DeadLetterQuery, of scope) (i
 // inOrder calls query with a transaction whose plans go along indexes, in their order, and end with the page: beside many dead letters a plan
 // that sorts would read them all.
 func inOrder(ctx context.Context, from pool, query func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, from, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, indexesOnly); err != nil {
-			return err
-		}
-		return query(tx)
-	})
+	return pgx.BeginFunc(ctx, from, byIndex(ctx, query))
 }
 
 // groupReads is how many dead letters are grouped for one answer at most, in lane order.
@@ -253,6 +245,7 @@ func (b *Inbox) deadLetterGroups(ctx context.Context, q DeadLetterQuery, of scop
 // DeadLetterDetail is all that is known of an action that has a row.
 type DeadLetterDetail struct {
 	DeadLetter
+	// History are its attempts. What its destination has reported too late is there, too, with class too_late: an action may be dead that is done.
 	History  []Attempt
 	Commands []CommandStatus // what was asked about it, the oldest first
 }
@@ -292,10 +285,7 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 		d.DeadLetter = items[0]
 		d.History, d.Commands, err = b.deadHistory(ctx, &found)
 	}
-	if err != nil {
-		return d, ledger.Unavailable("read action "+string(id), err)
-	}
-	return d, nil
+	return d, ledger.Unavailable("read action "+string(id), err)
 }
 
 // deadHistory reads the attempts and commands of a dead letter's action, the oldest first. If its partition is forgotten, there are only
@@ -303,7 +293,9 @@ func (b *Inbox) DeadLetter(ctx context.Context, id schemas.ActionID) (d DeadLett
 func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Attempt, commands []CommandStatus, err error) {
 	err = b.ledger.InWindowsOf(ctx, b.look, d.Fence, func(windows []int32) error {
 		rows, err := b.slow.Query(ctx, ledger.OfWindows(windows, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM {attempts} t
-			WHERE fence = $1 AND lane_seq = $2 ORDER BY attempt`), d.Fence, d.LaneSeq)
+			WHERE fence = $1 AND lane_seq = $2
+			UNION ALL SELECT attempt, received_at, status, 'too_late', code, 0, 'its destination reported ' || status || ', too late to change anything' || coalesce(': ' || nullif(error, ''), ''),
+			    response, '' FROM results WHERE fence = $1 AND lane_seq = $2 AND outcome = 'late' ORDER BY 1, 2`), d.Fence, d.LaneSeq)
 		if err == nil {
 			attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Attempt])
 		}

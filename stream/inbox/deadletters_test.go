@@ -2,10 +2,12 @@ package inbox
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/google/go-cmp/cmp"
 )
@@ -116,6 +118,27 @@ func must[T any](v T, err error) T {
 		panic(err)
 	}
 	return v
+}
+
+// What a destination reports once its action is dead changes nothing, and is told: the action may be done.
+func TestLateReportIsTold(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	f.apply(c, seq(0, "e", 1))
+	f.die(c, 1, "e-1", 1)
+	late := ledger.Report{AttemptRef: ledger.AttemptRef{Fence: c.ID, LaneSeq: 1, Attempt: 1, Epoch: c.Epoch}, Status: ledger.Done, Code: 200, Response: []byte("merged")}
+	if said, err := reports.New(f.l).Report(t.Context(), late); said != reports.Late || err != nil {
+		t.Fatal(said, err)
+	}
+	d, err := f.DeadLetter(t.Context(), actionID("e-1"))
+	if err != nil || d.Status != ledger.Dead || len(d.History) != 2 || d.History[0].Class == d.History[1].Class {
+		t.Fatalf("%+v %v", d, err)
+	}
+	if h := d.History[1]; h.Attempt != 1 || h.Status != ledger.Done || h.Class != "too_late" || h.Code != 200 || string(h.Response) != "merged" || h.EndedAt.IsZero() ||
+		!strings.Contains(h.Error, "reported done") {
+		t.Errorf("%+v", h)
+	}
 }
 
 // Dead three times, an action is flagged; what was asked about it and every attempt are told.

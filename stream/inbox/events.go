@@ -37,10 +37,12 @@ type Query struct {
 	Cursor string
 }
 
-// Page is a page of the inbox, newest first. Next is empty on the last one.
+// Page is a page of the inbox, newest first. Next is empty on the last one. More says of that one that more events may have the status, behind
+// very many that were looked at.
 type Page struct {
 	Items []Item
 	Next  string
+	More  bool
 }
 
 // Statuses lists the statuses that an event can have in a subscription. If it has actions: received (none tried yet), processing (some
@@ -98,10 +100,10 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 		return Page{}, &schemas.Error{Kind: schemas.Invalid, Op: op, Err: err}
 	}
 	var items []Item
-	since := q
+	since, passedOver := q, false
 	err := b.inScope(ctx, q.Team, q.Subscription, func(of scope) error {
-		more, err := b.newest(ctx, since, of)
-		items = append(items, more...)
+		found, more, err := b.newest(ctx, since, of)
+		items, passedOver = append(items, found...), passedOver || more
 		slices.SortFunc(items, compareItems)
 		if len(items) > q.Limit {
 			items = items[:q.Limit+1]
@@ -109,7 +111,7 @@ func (b *Inbox) List(ctx context.Context, q Query) (Page, error) {
 		}
 		return err
 	})
-	page := Page{Items: items}
+	page := Page{Items: items, More: passedOver && len(items) <= q.Limit}
 	if len(items) > q.Limit {
 		page.Items = items[:q.Limit]
 		page.Next = cursorOf(&page.Items[q.Limit-1])
@@ -137,11 +139,11 @@ const (
 )
 
 // newest reads the inbox backwards from now, or from the cursor, in slices of time that grow, until the page is full and one more event
-// is found: there is a next page. The index on time (BRIN) finds a slice but gives no order, so each slice is sorted.
-func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, err error) {
+// is found: there is a next page. more is that of byRows. The index on time (BRIN) finds a slice but gives no order, so each slice is sorted.
+func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, more bool, err error) {
 	f, err := q.filter()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	b.summarize(ctx, of)
 	sql := q.slice(&f)
@@ -155,7 +157,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		to = from.Add(time.Minute) // the database's clock may have been set back since
 	}
 	if err != nil || !q.Since.Before(to) {
-		return nil, err
+		return nil, false, err
 	}
 	if q.waits() {
 		q.Cursor = cmp.Or(q.Cursor, before(to))
@@ -164,7 +166,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 	width := firstSlice
 	few, err := b.fewEvents(ctx, of, q.Since, to)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if few {
 		width = wholeTime
@@ -179,7 +181,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		}
 		if byRows := q.candidates() != ""; width > firstSlice && !few && (byRows || !q.narrow()) {
 			if fits, err := b.fewEvents(ctx, of, begin, to); err != nil {
-				return nil, err
+				return nil, false, err
 			} else if !fits && byRows {
 				q.Cursor = before(to)
 				return b.byRows(ctx, q, of, items)
@@ -190,7 +192,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		}
 		slice, err := b.items(ctx, of, sql, append(f.args[:n:n], begin, to, q.Limit+1-len(items)))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if items = append(items, slice...); last {
 			break
@@ -198,7 +200,7 @@ func (b *Inbox) newest(ctx context.Context, q Query, of scope) (items []Item, er
 		from, to = begin, begin
 		width *= 8
 	}
-	return items, nil
+	return items, false, nil
 }
 
 // fewEvents reports whether a slice of time has fewer events and rejected records than crowded.

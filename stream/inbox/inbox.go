@@ -17,7 +17,7 @@ type Inbox struct {
 
 	summaries summaries
 
-	behindReads, groupReads, windowsAtOnce, crowded int // the constants, fields for tests
+	behindReads, groupReads, windowsAtOnce, crowded, openReads int // the constants, fields for tests
 }
 
 // pool is one of the ledger's, where each statement has a deadline.
@@ -31,5 +31,5 @@ type pool interface {
 // New returns the inbox of a ledger. It uses the ledger's connections, and need not be closed.
 func New(l *ledger.Ledger) *Inbox {
 	slow, look := l.ReadPools()
-	return &Inbox{ledger: l, slow: slow, look: look, behindReads: behindReads, groupReads: groupReads, windowsAtOnce: windowsAtOnce, crowded: crowded}
+	return &Inbox{ledger: l, slow: slow, look: look, behindReads: behindReads, groupReads: groupReads, windowsAtOnce: windowsAtOnce, crowded: crowded, openReads: openReads}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -119,6 +120,63 @@ func TestListsReadNoMoreThanAPage(t *testing.T) {
 	if err != nil || len(count.plans) != 1 || count.rows > 20*listed {
 		t.Errorf("the oldest open: %d rows: %v", count.rows, err)
 	}
+}
+
+// TestFewAmongManyOpenAreListed: while very many wait for a destination, the few that stand behind a dead one, or are at work, are listed at
+// the cost of those that are looked at, and the page says that these are not all.
+func TestFewAmongManyOpenAreListed(t *testing.T) {
+	t.Parallel()
+	const open = 50_000
+	f := setup(t)
+	f.crowded, f.openReads = 1000, 2*open
+	c := f.claim(0)
+	f.apply(c, seq(0, "template", 1), seq(1, "parks", 1), seq(2, "works", 1))
+	f.die(c, 2, "parks-1", 1)
+	f.record(ledger.Result{Claim: c, LaneSeq: 3, Status: ledger.Processing, Attempt: 1, Left: time.Hour})
+	f.exec(ledger.OfWindow(f.currentWindow("acme.triage"), `INSERT INTO events_w{w} (window_id, fence, log_offset, event_key, hash, received_at, decided_at, lane_seq, epoch, value, sub, leader_epoch, plan, actions,
+			decision, reason, kind, clock, entity, source, event_id, type)
+		SELECT {w}, e.fence, 2 + n, gen_random_uuid(), e.hash, e.received_at, now() - interval '1 hour', 3 + n, e.epoch, n, e.sub, e.leader_epoch, e.plan, e.actions,
+			e.decision, e.reason, e.kind, e.clock, CASE WHEN n % 500 = 0 AND n > $1 - 1500 THEN 'parks' ELSE 'e' || n END, e.source, 'n-' || n, e.type
+		FROM events e, generate_series(1, $1::int) n WHERE e.event_id = 'template-1'`), open)
+	f.exec(`UPDATE progress SET next_lane_seq = $1, next_offset = $1, high_offset = $1`, 4+open)
+	f.exec(`ANALYZE events, actions, progress`)
+	count := &counting{pool: f.slow, t: t}
+	f.slow = count
+	list := func(status string, want int, more bool) {
+		t.Helper()
+		count.rows, count.plans = 0, nil
+		p, err := f.List(t.Context(), Query{Team: "acme", Subscription: "triage", Status: status})
+		t.Logf("%s: %d rows in %d statements", status, count.rows, len(count.plans))
+		if err != nil || len(p.Items) != want || p.More != more {
+			t.Errorf("%s: %d items, more %v: %v", status, len(p.Items), p.More, err)
+		}
+	}
+	list("parked", 3, false)
+	f.openReads = 2000
+	for status, want := range map[string]int{"parked": 3, "processing": 1} {
+		if list(status, want, true); count.rows > 2*open {
+			t.Errorf("%s: %d rows\n%s", status, count.rows, strings.Join(count.plans, "\n"))
+		}
+	}
+	one := func(entity schemas.EntityKey) {
+		t.Helper()
+		p, err := f.List(t.Context(), Query{Team: "acme", Subscription: "triage", Status: "received", Entity: entity})
+		if err != nil || len(p.Items) != 1 || p.More {
+			t.Errorf("%s: %d items, more %v: %v", entity, len(p.Items), p.More, err)
+		}
+	}
+	one("e7")
+	f.claim(1) // which is idle
+	f.openReads = open + 10
+	list("processing", 1, false)
+	f.openReads = 2000
+	// All that is open has a row, as after an outage over a window's turn.
+	f.exec(ledger.OfWindow(f.currentWindow("acme.triage"), `INSERT INTO actions_w{w} (window_id, fence, lane_seq, event_key, event_window, effect, created_at)
+		SELECT {w}, e.fence, e.lane_seq, e.event_key, {w}, a.effect, e.decided_at FROM events e, actions a WHERE e.event_id LIKE 'n-%' AND a.lane_seq = 3`))
+	f.exec(`UPDATE progress SET lane_low = next_lane_seq`)
+	f.exec(`ANALYZE actions`)
+	list("processing", 1, true)
+	one("e7")
 }
 
 // TestFindingOneOfManyGapDeaths: a bulk command finds each by its id; going over all of them for each one would be quadratic.

@@ -13,14 +13,12 @@ type Standing struct {
 	Topic     string
 	TopicID   [16]byte
 	Partition int32
-	Fence     int32      // 0: never claimed
-	Recorded  int32      // how many partitions the topic had when it was recorded; 0: never claimed
-	Next      *int64     // the position; nil: never claimed
-	High      *int64     // the highest that the position ever was
-	Begin     *int64     // where a new subscription begins; nil: not in there, as of a topic that was added later
-	Processed *time.Time // the append time up to which records were decided
-	Owner     string     // who has claimed the partition; empty: nobody has
-	ClaimedAt *time.Time
+	Fence     int32  // 0: never claimed
+	Recorded  int32  // how many partitions the topic had when it was recorded; 0: never claimed
+	Next      *int64 // the position; nil: never claimed
+	High      *int64 // the highest that the position ever was
+	Begin     *int64 // where a new subscription begins; nil: not in there, as of a topic that was added later
+	Owner     string // who has claimed the partition; empty: nobody has
 	// Skipped are the offsets that moves forward have passed over before they were ever decided. All are below High.
 	Skipped [][2]int64
 	Counts  *Counts `db:"-"` // of CountOpen; nil: not counted
@@ -37,9 +35,6 @@ type Counts struct {
 	Waiting int64 // events that wait for a gap or are held
 }
 
-// Going is how many actions are open and go on without an operator.
-func (n *Counts) Going() int64 { return n.Open + n.Tried - n.Dead }
-
 const (
 	standingsWithin = 8 * time.Second
 	countWithin     = 4 * time.Second // a subscription that is far behind has much to count
@@ -51,8 +46,8 @@ func (b *Inbox) Standings(ctx context.Context, subscription string) (out []Stand
 	err = within(ctx, b.slow, standingsWithin, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `-- standings
 SELECT coalesce(f.topic, g.topic) AS topic, coalesce(f.topic_id, g.topic_id) AS topic_id, coalesce(f.partition, g.partition) AS partition, coalesce(f.id, 0) AS fence, coalesce(f.partitions, 0) AS recorded,
-       p.next_offset AS next, p.high_offset AS high, g.log_offset AS begin, CASE WHEN isfinite(p.processed_at) THEN p.processed_at END AS processed,
-       CASE WHEN f.released THEN '' ELSE coalesce(f.owner, '') END AS owner, f.claimed_at,
+       p.next_offset AS next, p.high_offset AS high, g.log_offset AS begin,
+       CASE WHEN f.released THEN '' ELSE coalesce(f.owner, '') END AS owner,
        coalesce((SELECT jsonb_agg(jsonb_build_array(greatest(k.from_offset, k.before), k.to_offset))
                  FROM (SELECT k.*, max(greatest(k.from_offset, k.to_offset)) OVER (ORDER BY k.id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
                        FROM seeks k WHERE k.fence = f.id) k
@@ -74,15 +69,21 @@ ORDER BY 1, 3, 4`, subscription)
 	return out, nil
 }
 
-// CountOpen sets Counts of those standings that were ever claimed. What is not counted within countWithin, or half of what ctx has left, stays as
-// it is.
-func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
-	of, fences := map[int32]*Standing{}, []int32{}
+// claimed returns those of the standings that were ever claimed, by their fences.
+func claimed(standings []*Standing) (of map[int32]*Standing, fences []int32) {
+	of, fences = map[int32]*Standing{}, []int32{}
 	for _, s := range standings {
 		if s.Fence != 0 {
 			of[s.Fence], fences = s, append(fences, s.Fence)
 		}
 	}
+	return of, fences
+}
+
+// CountOpen sets Counts of those standings that were ever claimed. What is not counted within countWithin, or half of what ctx has left, stays as
+// it is.
+func (b *Inbox) CountOpen(ctx context.Context, standings []*Standing) error {
+	of, fences := claimed(standings)
 	limit := countWithin
 	if until, ok := ctx.Deadline(); ok { // the caller goes on without the count
 		limit = max(time.Millisecond, min(limit, time.Until(until)/2))
@@ -134,12 +135,7 @@ SELECT min(since) AS since FROM (SELECT since FROM with_row UNION ALL SELECT sin
 
 // OldestOpen sets Oldest of those standings that were ever claimed. What is not found within countWithin stays as it is.
 func (b *Inbox) OldestOpen(ctx context.Context, standings []*Standing) error {
-	of, fences := map[int32]*Standing{}, []int32{}
-	for _, s := range standings {
-		if s.Fence != 0 {
-			of[s.Fence], fences = s, append(fences, s.Fence)
-		}
-	}
+	of, fences := claimed(standings)
 	ctx, cancel := context.WithTimeout(ctx, countWithin)
 	defer cancel()
 	err := within(ctx, b.slow, countWithin, func(tx pgx.Tx) error {

@@ -134,31 +134,16 @@ func (b *Inbox) Positions(ctx context.Context, subscription string) ([]Position,
 	if err == nil {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Position])
 	}
-	if err != nil {
-		return nil, ledger.Unavailable("read the positions of "+subscription, err)
-	}
-	return list, nil
+	return list, ledger.Unavailable("read the positions of "+subscription, err)
 }
 
 // Remembers returns since when the dedupe of a subscription remembers what was decided; zero: it has forgotten nothing.
 func (b *Inbox) Remembers(ctx context.Context, subscription string) (time.Time, error) {
-	since, err := remembersSince(ctx, b.look, subscription)
+	since, err := ledger.Remembers(ctx, b.look, subscription)
 	if err != nil {
 		return time.Time{}, ledger.Unavailable("read what dedupe remembers of "+subscription, err)
 	}
 	return since, nil
-}
-
-// remembersSince is [Inbox.Remembers]. A former generation of the subscription, which a replay with another generation left, does not count.
-func remembersSince(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-}, subscription string) (time.Time, error) {
-	var since *time.Time
-	err := db.QueryRow(ctx, `SELECT `+ledger.RemembersSince+` FROM subscriptions s WHERE s.name = $1 AND s.generation = 0`, subscription).Scan(&since)
-	if since == nil || err != nil {
-		return time.Time{}, err
-	}
-	return *since, nil
 }
 
 // SaveReplay stores a plan that is to be counted, and returns its id.
@@ -291,10 +276,7 @@ func (b *Inbox) StartReplay(ctx context.Context, r *Replay, by, reason string, s
 	if err = notifyOwners(ctx, tx, r.ID); err == nil {
 		err = tx.Commit(ctx)
 	}
-	if err != nil {
-		return ledger.Unavailable(op, err)
-	}
-	return nil
+	return ledger.Unavailable(op, err)
 }
 
 // mayStart locks what decides whether a replay may be started, and returns why it may not. What it locks it reads afterwards, in a statement of
@@ -317,7 +299,7 @@ func mayStart(ctx context.Context, tx pgx.Tx, op string, r *Replay, skew time.Du
 	}
 	var since time.Time
 	if err == nil {
-		since, err = remembersSince(ctx, tx, r.Subscription)
+		since, err = ledger.Remembers(ctx, tx, r.Subscription)
 	}
 	switch {
 	case err != nil:
@@ -437,8 +419,5 @@ func (b *Inbox) EndReplaysAlone(ctx context.Context, configured []string) ([]int
 	if err == nil {
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 	}
-	if err != nil {
-		return nil, ledger.Unavailable("end the replays that nobody runs", err)
-	}
-	return ids, nil
+	return ids, ledger.Unavailable("end the replays that nobody runs", err)
 }

@@ -53,10 +53,7 @@ func (b *Inbox) Shadow(ctx context.Context, id int64) (s Shadow, err error) {
 	if err == nil {
 		s.Differences, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Difference])
 	}
-	if err != nil {
-		return s, ledger.Unavailable(fmt.Sprintf("read what replay %d has found", id), err)
-	}
-	return s, nil
+	return s, ledger.Unavailable(fmt.Sprintf("read what replay %d has found", id), err)
 }
 
 // actionsOfPlan is the SQL text of a plan's actions.

@@ -68,19 +68,25 @@ type Owned struct {
 	Claimed      bool // an owner has claimed it and not released it; one that was killed has not either
 	TopicID      [16]byte
 	Fence        int32
-	Next         int64 // the position
-	Left         bool  // nobody has had the topic for an hour after the subscription had it no more
-	Moved        bool  // the topic was handed over to a copy
+	Next         int64      // the position
+	Left         *time.Time // the topic was left, and what came before this came while the subscription had it; nil: it was not left, or somebody has come back
+	Moved        bool       // the topic was handed over to a copy
 }
+
+// leftUntil is until when records of a topic that was left came while the subscription had it, for all that is known: well before anybody last claimed,
+// wrote or released a partition of it. When it was found left says nothing of that: nobody may have looked for weeks.
+const leftUntil = `max(p.updated_at) OVER topic - interval '30 seconds'`
 
 // Owned returns all partitions that were ever claimed, of the topics as they are now. Plan: topics and fences are small.
 func (b *Inbox) Owned(ctx context.Context) (out []Owned, err error) {
 	err = within(ctx, b.slow, attentionWithin, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `-- owned
-SELECT s.name, f.topic, f.partition, NOT f.released, f.topic_id, f.id, coalesce(p.next_offset, 0), coalesce(t.left_at >= coalesce(f.claimed_at, '-infinity'), false),
+SELECT s.name, f.topic, f.partition, NOT f.released, f.topic_id, f.id, coalesce(p.next_offset, 0),
+       CASE WHEN t.left_at >= coalesce(f.claimed_at, '-infinity') THEN coalesce(`+leftUntil+`, t.left_at) END,
        EXISTS (SELECT FROM fences c WHERE c.subscription = f.subscription AND c.copy_of = f.topic_id AND NOT c.copy_void)
 FROM subscriptions s JOIN topics t ON t.subscription = s.id
-JOIN fences f ON f.subscription = s.id AND f.topic_id = t.topic_id LEFT JOIN progress p ON p.fence = f.id WHERE s.generation = 0`)
+JOIN fences f ON f.subscription = s.id AND f.topic_id = t.topic_id LEFT JOIN progress p ON p.fence = f.id WHERE s.generation = 0
+WINDOW topic AS (PARTITION BY s.id, f.topic)`)
 		if err == nil {
 			out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Owned])
 		}

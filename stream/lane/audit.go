@@ -117,14 +117,15 @@ func (a *auditor) missing(p *partition, actions []ledger.Action) (list []int64) 
 	return list
 }
 
-// knows reports whether an open action is in memory, parked, or left in the ledger for a read that is still to come. Callers hold mu.
+// knows reports whether an open action is in memory, parked, spilled, or left in the ledger for a read that is still to come. Callers hold mu.
 func (p *partition) knows(entity schemas.EntityKey, laneSeq int64) bool {
 	if laneSeq > p.loadedTo {
 		return p.more
 	}
-	la := p.lanes[entity]
+	key := laneKeyOf(entity)
+	la := p.lanes[key]
 	if la == nil {
-		at, ok := p.parked.at(entity)
+		at, ok := p.outside(key)
 		return ok && at.head <= laneSeq && laneSeq <= at.last
 	}
 	for e := la.head; e != nil; e = e.next {

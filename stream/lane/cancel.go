@@ -44,7 +44,7 @@ func (q *queues) cameBehind(p *partition, a *ledger.Action) {
 	if q.cfg.CancelOnNewer == nil { // most subscriptions: this is asked of every action that comes
 		return
 	}
-	if la := p.lanes[a.Entity]; la != nil && la.state == processing && a.LaneSeq > la.accepted.LaneSeq {
+	if la := p.lanes[laneKeyOf(a.Entity)]; la != nil && la.state == processing && a.LaneSeq > la.accepted.LaneSeq {
 		q.lookForNewer(la.accepted)
 	}
 }

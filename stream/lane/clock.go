@@ -11,12 +11,19 @@ import (
 type timeHeap[T comparable] []timed[T]
 
 type timed[T comparable] struct {
-	at time.Time
+	at moment
 	of T
 }
 
+// moment is a time on the monotonic clock, in 8 bytes. Zero is none.
+type moment int64
+
+var momentsBegin = time.Now()
+
+func momentOf(t time.Time) moment { return moment(t.Sub(momentsBegin)) }
+
 func (h timeHeap[T]) Len() int           { return len(h) }
-func (h timeHeap[T]) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h timeHeap[T]) Less(i, j int) bool { return h[i].at < h[j].at }
 func (h timeHeap[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *timeHeap[T]) Push(x any)        { *h = append(*h, x.(timed[T])) }
 func (h *timeHeap[T]) Pop() any {
@@ -29,7 +36,7 @@ func (h *timeHeap[T]) Pop() any {
 
 // pop takes out the first thing if its time has come.
 func (h *timeHeap[T]) pop(now time.Time) (of T, ok bool) {
-	if len(*h) == 0 || (*h)[0].at.After(now) {
+	if len(*h) == 0 || (*h)[0].at > momentOf(now) {
 		return of, false
 	}
 	return heap.Pop(h).(timed[T]).of, true
@@ -40,7 +47,7 @@ func (h timeHeap[T]) wait(now time.Time) time.Duration {
 	if len(h) == 0 {
 		return time.Hour
 	}
-	return h[0].at.Sub(now)
+	return time.Duration(h[0].at - momentOf(now))
 }
 
 // removeAll removes the things for which which returns true.
@@ -58,7 +65,7 @@ type timers struct {
 
 // add lets a head wait until its notBefore.
 func (t *timers) add(e *entry) {
-	heap.Push(&t.heap, timed[*entry]{e.notBefore, e})
+	heap.Push(&t.heap, timed[*entry]{momentOf(e.notBefore), e})
 	if t.heap[0].of == e {
 		signal(t.changed)
 	}

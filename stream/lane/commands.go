@@ -33,6 +33,9 @@ func (l *Lanes) ApplyCommand(ctx context.Context, c *ledger.Claim, cmd ledger.Co
 	case err != nil || o.Fenced:
 		return "", err
 	}
+	if o.Outcome == ledger.RunsAgain && cmd.Detail.Force {
+		c.Revived(cmd.LaneSeq) // it may have been stale
+	}
 	return o.Outcome, nil
 }
 
@@ -45,7 +48,7 @@ func (l *Lanes) beginCommand(c *ledger.Claim, cmd ledger.Command) *partition {
 	if p == nil || p.ending() || s.q.dispatch.stopped {
 		return nil
 	}
-	if la := p.lanes[cmd.VersionLine.Entity]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
+	if la := p.lanes[laneKeyOf(cmd.VersionLine.Entity)]; la != nil && la.head != nil && la.head.LaneSeq == cmd.LaneSeq && la.busy() {
 		return nil
 	}
 	p.beginBusy()

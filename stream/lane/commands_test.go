@@ -343,6 +343,9 @@ func TestRedriveOfWhatNoClaimReads(t *testing.T) {
 		r.waitIdle(0)
 		r.reopenClaim()
 		same(t, "forced", r.ask(ledger.Replay, ledger.CommandDetail{Force: true}, "a#1"), []string{"runs again"})
+		if again := r.claim.TakeRevived(); again != 1 {
+			t.Errorf("the copier is told of %d", again)
+		}
 		r.feed("b")
 		r.until(2)
 		r.waitIdle(0)

@@ -122,6 +122,7 @@ type Config struct {
 	MaxBody int64
 	// MaxOpen caps loaded actions per partition; default 4096. LaneWindow caps them per lane; default 128.
 	MaxOpen, LaneWindow int
+	maxSpilled          int // default maxSpilled; fewer for tests
 	// MaxUnrecorded caps results waiting for the ledger, beyond which no attempt starts; default 16 times MaxInFlight.
 	MaxUnrecorded int
 	// MaxGroup caps the results of one Record; default 1000.
@@ -150,6 +151,7 @@ func (c Config) withDefaults() Config {
 	def(&c.MaxBody, 1<<20)
 	def(&c.MaxOpen, 4096)
 	def(&c.LaneWindow, min(128, c.MaxOpen))
+	def(&c.maxSpilled, maxSpilled)
 	def(&c.MaxUnrecorded, 16*c.MaxInFlight)
 	def(&c.MaxGroup, 1000)
 	def(&c.Linger, time.Millisecond)

@@ -1,9 +1,9 @@
 package lane
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -18,14 +18,15 @@ import (
 type sinkQueue struct {
 	*target     // under mu: an attempt under way has its own, see entry.to
 	name        string
-	first, last *lane   // ready, oldest first
-	n           int     // how many are ready
-	running     int     // attempts under way
-	accepted    int     // heads that it has accepted, and whose result it reports later
-	spilled     []*lane // spilled until the destination takes attempts again
-	waits       bool    // waits for its turn: its lanes do not count in dispatcher.ready
-	turn        bool    // its turn has come and was not used yet
-	hurried     uint64  // how often what waits for its next attempt was to try at once
+	index       uint16      // in dispatcher.order
+	first, last *lane       // ready, oldest first
+	n           int         // how many are ready
+	running     int         // attempts under way
+	accepted    int         // heads that it has accepted, and whose result it reports later
+	spilled     []spilledAt // until the destination takes attempts again
+	waits       bool        // waits for its turn: its lanes do not count in dispatcher.ready
+	turn        bool        // its turn has come and was not used yet
+	hurried     uint64      // how often what waits for its next attempt was to try at once
 	hurriedAt   time.Time
 	again       destination.Again // what of it, the last time
 	user        *destination.User
@@ -124,14 +125,13 @@ type dispatcher struct {
 
 // addDestinations adds the configured destinations, in order of their names.
 func (x *dispatcher) addDestinations() {
-	for name, d := range x.cfg.Destinations {
-		x.add(name, d)
+	for _, name := range slices.Sorted(maps.Keys(x.cfg.Destinations)) {
+		x.add(name, x.cfg.Destinations[name])
 	}
-	slices.SortFunc(x.order, func(a, b *sinkQueue) int { return cmp.Compare(a.name, b.name) })
 }
 
 func (x *dispatcher) add(name string, d DestinationConfig) *sinkQueue {
-	dest := &sinkQueue{name: name, target: x.target(name, d), metrics: x.metrics.of(name), cancels: make(chan struct{}, cancelsAtOnce)}
+	dest := &sinkQueue{name: name, index: uint16(len(x.order)), target: x.target(name, d), metrics: x.metrics.of(name), cancels: make(chan struct{}, cancelsAtOnce)}
 	team, _, _ := strings.Cut(x.cfg.Subscription, ".")
 	dest.user = dest.Shared.Join(team, func() { signal(x.toClock) })
 	x.byName[name] = dest

@@ -41,4 +41,5 @@
 // A parked lane (its head is dead with on_dead: park, or unknown) keeps no action in memory, only the place where it is parked,
 // so that its backlog takes nothing from the window of the other lanes. While the window is full, a lane whose head waits for
 // its next attempt, or for a destination that takes none, is spilled: it keeps no action in memory either until its head may run.
+// As parked and spilled lanes are many, memory has a digest of their entity and a few numbers.
 package lane

@@ -174,6 +174,10 @@ func (r *row) record(res ledger.Result) {
 		r.Attempts, r.AttemptEpoch = res.Attempt, cmp.Or(res.Epoch, res.Claim.Epoch)
 	}
 	r.Spent = max(r.Spent, res.Spent)
+	if r.Replay != nil && res.Attempt > 0 && res.Status != ledger.Processing {
+		again := *r.Replay
+		again.Tried, r.Replay = true, &again
+	}
 	if r.DoubtEnd.IsZero() {
 		r.DoubtEnd = res.DoubtEnd
 	}

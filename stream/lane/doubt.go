@@ -75,5 +75,10 @@ func (p *partition) withoutDoubt() bool {
 			return false
 		}
 	}
+	for _, at := range p.spilled {
+		if at.doubtTo > 0 {
+			return false
+		}
+	}
 	return true
 }

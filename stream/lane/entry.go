@@ -41,6 +41,7 @@ type entry struct {
 	beside      int                // how many of these failed and may have acted
 	class       sink.Class         // of the last recorded attempt; empty: not known
 	failedAsks  int                // times in a row that its guards could not answer
+	cannotAsk   string             // why, as it was logged last
 	long        longState
 }
 
@@ -54,14 +55,13 @@ const (
 	recording               // its result waits for the ledger
 	waiting                 // waits for the time of its next attempt
 	processing              // the destination has accepted it and reports the result later
-	spilled                 // the whole lane is in the ledger until the head may run
-	retired                 // this value is no longer the entity's lane: another has replaced it, or the lane is parked
+	retired                 // this value is no longer the entity's lane: another has replaced it, or the lane is parked or spilled
 )
 
 // lane is the queue of one entity's actions. Only its head runs.
 type lane struct {
 	partition    *partition
-	entity       schemas.EntityKey
+	key          laneKey
 	head, last   *entry
 	n            int   // loaded
 	nextReady    *lane // the next one among a destination's ready lanes
@@ -71,19 +71,12 @@ type lane struct {
 	headToReload int64 // its head, which is reloaded before the rest; 0: not known, or in memory
 	rereadFrom   int64 // read the lane again from this action on as soon as its head is neither running nor recording; 0: no
 	accepted     *entry
-	since        time.Time     // since when its head is to run, while that is in the ledger
-	to           *sinkQueue    // the destination of its head, while that is in the ledger; else of one before
-	early        bool          // its head in the ledger is to be tried before its time
-	unmade       int           // of its head, while that is in the ledger: as in entry
-	waits        ledger.Status // with which its head in the ledger waits for a guard; empty: it does not, or is in memory
-	doubtTo      int64         // up to this action, what has no attempt is in doubt; 0: nothing is
+	was          spilledLane // what it was, until its head is read again
+	doubtTo      int64       // up to this action, what has no attempt is in doubt; 0: nothing is
 }
 
 // overflow reports whether the lane left actions in the ledger.
 func (la *lane) overflow() bool { return la.skippedTo > la.tail }
-
-// loadsNothing reports whether the lane leaves new actions in the ledger, since its head cannot run for a while.
-func (la *lane) loadsNothing() bool { return la.state == processing || la.state == spilled }
 
 // busy reports whether an attempt of the lane's head is under way or not recorded yet.
 func (la *lane) busy() bool {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -52,8 +53,11 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 		w.s.abandon(e, d)
 		return false
 	}
+	if err == nil && v.Status != "" && !v.Status.Waits() && !slices.Contains(endings, v.Status) {
+		err = fmt.Errorf("a guard says %q, which is no verdict", v.Status)
+	}
 	if err == nil {
-		e.failedAsks = 0
+		e.failedAsks, e.cannotAsk = 0, ""
 	}
 	switch {
 	case err != nil:
@@ -62,12 +66,8 @@ func (w *workers) letsGo(e *entry, d *sinkQueue, a sink.Action) bool {
 		return true
 	case v.Status.Waits():
 		w.wait(e, d, v)
-	case slices.Contains(endings, v.Status):
-		if !w.reportedNow(e, d) {
-			w.conclude(e, d, v, 0)
-		}
-	default:
-		w.askLater(e, d, fmt.Errorf("a guard says %q, which is no verdict", v.Status))
+	case !w.reportedNow(e, d):
+		w.conclude(e, d, v, 0)
 	}
 	return false
 }
@@ -135,12 +135,18 @@ func (s *scheduler) reported(group []completion, fenced map[int32]bool) {
 	}
 }
 
-// askLater lets a head wait whose guards could not answer. Nothing is recorded.
+// askLater lets a head wait whose guards could not answer. Nothing is recorded. A line of the log says why, and another one where that changes.
 func (w *workers) askLater(e *entry, d *sinkQueue, err error) {
 	e.failedAsks++
 	wait := sink.Delay(guardRetry, e.failedAsks, 0, guardRetry.Max, w.cfg.Rand())
 	w.verdict("error", "")
-	w.log.Warn("a guard could not answer; the action waits and asks again", "event_id", e.EventID, "source", e.Source, "entity", string(e.Entity),
+	level := slog.LevelWarn
+	if says := err.Error(); says == e.cannotAsk {
+		level = slog.LevelDebug
+	} else {
+		e.cannotAsk = says
+	}
+	w.log.Log(context.Background(), level, "a guard could not answer; the action waits and asks again", "event_id", e.EventID, "source", e.Source, "entity", string(e.Entity),
 		"action_id", string(e.ID), "error", err, "wait", wait)
 	w.s.postpone(e, d, wait)
 }
@@ -185,9 +191,9 @@ func (q *queues) waitForGuard(e *entry, again time.Duration) {
 func (q *queues) askAgain(of []ledger.Status) {
 	q.asked++
 	for _, p := range q.partitions {
-		for _, la := range p.lanes {
-			if la.state == spilled && slices.Contains(of, la.waits) {
-				q.spilled.reload(la, true)
+		for key, at := range p.spilled {
+			if at.waits != 0 && slices.Contains(of, guardedAs[at.waits]) {
+				q.spilled.reload(spilledAt{p, key}, true)
 			}
 		}
 	}
@@ -227,7 +233,7 @@ func (q *queues) leastTried(may func(*entry) bool) (one *entry) {
 
 // endOvertaken has the head of an action's lane end as superseded if it waits for a guard and the action overtakes it.
 func (q *queues) endOvertaken(p *partition, a *ledger.Action) {
-	if la := p.lanes[a.Entity]; la != nil && la.state == waiting && la.head.Status.Waits() && p.latest.overtaken(la.head) {
+	if la := p.lanes[laneKeyOf(a.Entity)]; la != nil && la.state == waiting && la.head.Status.Waits() && p.latest.overtaken(la.head) {
 		q.timers.remove(la.head)
 		la.state, la.head.notBefore = idle, time.Time{}
 		q.schedule(la)

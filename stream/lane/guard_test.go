@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -158,9 +159,9 @@ func TestGuardWaits(t *testing.T) {
 			t.Errorf("recorded as %+v", res)
 		}
 		r.s.mu.Lock()
-		oldest := r.s.q.partitions[r.claim].oldest()
+		oldest := r.s.q.oldest(r.s.q.partitions[r.claim])
 		r.s.mu.Unlock()
-		same(t, "nothing counts as late", oldest.IsZero(), true)
+		same(t, "nothing counts as late", oldest, []time.Time{{}})
 		w := r.Waiting()[destName]
 		same(t, "waits, and is held", []int{w.Actions, w.Held}, []int{2, 2})
 
@@ -286,6 +287,52 @@ func TestGuardsKnowARunAnew(t *testing.T) {
 	}
 }
 
+// TestGuardsKnowARunOverAClaim: an attempt of a run that may have acted is one of that run for the next owner, too, also where it was made while the
+// destination was away. So what is newer by then voids no approval that the attempt has used.
+func TestGuardsKnowARunOverAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var seen []string
+		g := guardFunc{before: func(_ context.Context, a sink.Action) (policy.Verdict, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if a.Event.Entity == "a" {
+				seen = append(seen, fmt.Sprintf("attempt %d of the run, before it none: %t", a.Attempt-a.Unmade, a.Overtaken != nil))
+			}
+			return policy.Verdict{}, nil
+		}}
+		change := func(c *Config) {
+			d := newShared(t, destination.Policy{Concurrency: 4, Breaker: destination.Breaker{Failures: 1, Window: time.Minute, Wait: time.Minute, MaxWait: time.Minute}})
+			guardedBy(g, sharing(d, &script{}))(c)
+		}
+		r := setup(t, change)
+		defer func() { r.stop() }()
+		r.make("a", func(a *ledger.Action) {
+			a.Status, a.Attempts, a.Spent, a.FirstAt, a.Replay = ledger.Failed, 3, 3, time.Now(), &ledger.ReplayRequest{At: time.Now()}
+		})
+		r.make("other", nil)
+		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
+			time.Sleep(time.Second) // both have begun
+			if a.Event.Entity == "a" {
+				time.Sleep(500 * time.Millisecond) // the other opens the breaker meanwhile
+			}
+			return sink.Outcome{}, &sink.AttemptError{Class: sink.ClassBusy, Err: errors.New("busy")}
+		}
+		r.begin(t)
+		time.Sleep(2 * time.Second)
+		if a := r.mem.action(r.claim, 1); a.Attempts != 4 || a.Spent != 4 {
+			t.Errorf("%d attempts, of which %d do not count: the destination was not away", a.Attempts, a.Spent)
+		}
+		r.sink.become(nil)
+		r.handOver(t, change)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		same(t, "seen", seen, []string{"attempt 1 of the run, before it none: true", "attempt 5 of the run, before it none: false"})
+	})
+}
+
 // A guard that says the same without a time to ask again does not make a lane spin.
 func TestGuardThatGivesNoTime(t *testing.T) {
 	d := &desk{}
@@ -299,7 +346,7 @@ func TestGuardThatGivesNoTime(t *testing.T) {
 	})
 }
 
-// An error of a guard, a panic and a verdict that is none have no effect and record nothing; the action is asked for again.
+// An error of a guard, a panic and a verdict that is none have no effect and record nothing; the action is asked for again, and the log has it once.
 func TestGuardFails(t *testing.T) {
 	var up atomic.Bool
 	failing := map[string]func() (policy.Verdict, error){
@@ -313,11 +360,16 @@ func TestGuardFails(t *testing.T) {
 		}
 		return policy.Verdict{}, nil
 	}}
-	in(t, guardedBy(g), func(t *testing.T, r *rig) {
+	var out safeBuffer
+	in(t, guardedBy(g, func(c *Config) { c.Logger = slog.New(slog.NewJSONHandler(&out, nil)) }), func(t *testing.T, r *rig) {
 		r.add("error", "panic", "nothing", "good")
 		time.Sleep(time.Hour)
 		same(t, "calls", r.sink.ids(), []string{"good#4"})
 		same(t, "statuses", r.statuses(1, 4), []string{"pending", "pending", "pending", "done"})
+		lines := slices.DeleteFunc(out.lines(t), func(l map[string]any) bool {
+			return l["msg"] != "a guard could not answer; the action waits and asks again"
+		})
+		same(t, "logged", len(lines), 3)
 		up.Store(true)
 		time.Sleep(2 * time.Minute)
 		same(t, "done in the end", r.mem.count(r.claim, ledger.Done), 4)
@@ -361,6 +413,9 @@ func TestGuardsWaitUnderAFullWindow(t *testing.T) {
 			d.say(fmt.Sprint("bad", i), policy.Verdict{}, nil)
 		}
 		r.AskAgain(ledger.WaitingApproval)
+		r.s.mu.Lock()
+		same(t, "they come back only as the window takes them", len(r.s.q.partitions[r.claim].lanes) <= 3*r.cfg.MaxOpen, true)
+		r.s.mu.Unlock()
 		time.Sleep(time.Minute) // far before their time
 		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 200)
 		same(t, "in order", inOrder(r.sink.calls), true)

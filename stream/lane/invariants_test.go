@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -75,24 +76,24 @@ func (q *queues) check() error {
 // check: the window holds what it says, in order, and knows who is in flight.
 func (p *partition) check() error {
 	open, busy := 0, 0
-	for entity, la := range p.lanes {
+	for key, la := range p.lanes {
 		n, before := 0, int64(0)
 		var last *entry
 		for e := la.head; e != nil; e = e.next {
-			if e.LaneSeq <= before || e.lane != la || e.Entity != entity {
-				return fmt.Errorf("partition: action %d is behind %d in the lane of %s", e.LaneSeq, before, entity)
+			if e.LaneSeq <= before || e.lane != la || laneKeyOf(e.Entity) != key {
+				return fmt.Errorf("partition: action %d is behind %d in the lane of %x", e.LaneSeq, before, key)
 			}
 			before, last = e.LaneSeq, e
 			n++
 		}
-		switch _, parked := p.parked.at(entity); {
+		switch _, outside := p.outside(key); {
 		case n != la.n || last != la.last:
-			return fmt.Errorf("partition: %d actions are loaded of %s, %d counted", n, entity, la.n)
+			return fmt.Errorf("partition: %d actions are loaded of %x, %d counted", n, key, la.n)
 		case la.tail < before || la.tail > p.loadedTo || la.skippedTo > p.loadedTo:
-			return fmt.Errorf("partition: the lane of %s is loaded to %d and left %d, its last is %d, the partition's %d",
-				entity, la.tail, la.skippedTo, before, p.loadedTo)
-		case parked || la.state == retired || la.entity != entity || la.partition != p:
-			return fmt.Errorf("partition: the lane of %s is parked or retired", entity)
+			return fmt.Errorf("partition: the lane of %x is loaded to %d and left %d, its last is %d, the partition's %d",
+				key, la.tail, la.skippedTo, before, p.loadedTo)
+		case outside || la.state == retired || la.key != key || la.partition != p:
+			return fmt.Errorf("partition: the lane of %x is parked, spilled or retired", key)
 		}
 		open += n
 		if la.state == running || la.state == recording {
@@ -102,6 +103,11 @@ func (p *partition) check() error {
 	for _, at := range p.parked {
 		if at.last < at.head || at.last > p.loadedTo {
 			return fmt.Errorf("partition: a lane is parked at %d, with all up to %d behind it", at.head, at.last)
+		}
+	}
+	for key, at := range p.spilled {
+		if _, parked := p.parked[key]; parked || at.last < at.head || at.last > p.loadedTo {
+			return fmt.Errorf("partition: a lane is spilled at %d, with all up to %d behind it", at.head, at.last)
 		}
 	}
 	if !p.dropped && open != p.open || p.dropped && p.open != 0 {
@@ -143,8 +149,8 @@ func (d *doubts) check(p *partition) error {
 // check: no lane is forgotten. One without a head in memory is going to be refilled.
 func (l *loader) check(p *partition) error {
 	for la := range p.needsRefill {
-		if p.lanes[la.entity] != la || !la.overflow() || la.loadsNothing() {
-			return fmt.Errorf("loader: the lane of %s, in state %d, needs no refill", la.entity, la.state)
+		if p.lanes[la.key] != la || !la.overflow() || la.state == processing {
+			return fmt.Errorf("loader: the lane of %x, in state %d, needs no refill", la.key, la.state)
 		}
 	}
 	if p.ending() || errors.Is(context.Cause(p.ctx), errStopped) { // what is abandoned then is idle
@@ -157,7 +163,7 @@ func (l *loader) check(p *partition) error {
 		_, needs := p.needsRefill[la]
 		_, under := l.refilling[la]
 		if la.head == nil && !needs && !under || la.head != nil && !p.latest.unread() {
-			return fmt.Errorf("loader: the lane of %s is forgotten, with %d actions in memory", la.entity, la.n)
+			return fmt.Errorf("loader: the lane of %x is forgotten, with %d actions in memory", la.key, la.n)
 		}
 	}
 	return nil
@@ -229,44 +235,42 @@ func (t *timers) check(x *invariants) error {
 			return fmt.Errorf("timers: no heap at %d", i)
 		}
 		la := e.lane
-		if in[e] || !timer.at.Equal(e.notBefore) || la.partition.dropped || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
+		if in[e] || timer.at != momentOf(e.notBefore) || la.partition.dropped || !(la.state == waiting && la.head == e) && !(la.state == processing && la.accepted == e) {
 			return fmt.Errorf("timers: action %d is in twice, or its lane, in state %d, does not wait", e.LaneSeq, la.state)
 		}
 		in[e] = true
 	}
 	for la := range x.openLanes {
 		if la.state == waiting && !in[la.head] {
-			return fmt.Errorf("timers: the lane of %s waits without a timer", la.entity)
+			return fmt.Errorf("timers: the lane of %x waits without a timer", la.key)
 		}
 	}
 	return nil
 }
 
 func (s *spillList) check(x *invariants) error {
-	in := map[*lane]bool{}
+	in := map[spilledAt]bool{}
 	for i, r := range s.byTime {
 		if i > 0 && s.byTime.Less(i, (i-1)/2) {
 			return fmt.Errorf("spilled: no heap at %d", i)
 		}
-		in[r.of] = true
+		in[r.of] = in[r.of] || r.at == r.of.p.spilled[r.of.key].due
 	}
 	for _, d := range x.s.q.dispatch.order {
-		for _, la := range d.spilled {
-			in[la] = true
+		for _, at := range d.spilled {
+			in[at] = true
 		}
 	}
-	n := 0
-	for la := range x.openLanes {
-		if la.state != spilled {
-			continue
+	now := momentOf(time.Now())
+	for p := range x.partitions {
+		for _, key := range p.due {
+			in[spilledAt{p, key}] = in[spilledAt{p, key}] || p.spilled[key].due <= now
 		}
-		n++
-		if !in[la] || la.n > 0 || !la.overflow() {
-			return fmt.Errorf("spilled: the lane of %s waits for nothing, or has %d in memory, or left nothing", la.entity, la.n)
+		for key, at := range p.spilled {
+			if p.dropped || !in[spilledAt{p, key}] {
+				return fmt.Errorf("spilled: the lane whose head is %d waits for nothing", at.head)
+			}
 		}
-	}
-	if n != s.count {
-		return fmt.Errorf("spilled: %d lanes are, %d counted", n, s.count)
 	}
 	return nil
 }
@@ -310,7 +314,7 @@ func (x *dispatcher) check(all *invariants) error {
 		var last *lane
 		for la := dest.first; la != nil; la = la.nextReady {
 			if in[la] || la.state != ready || la.head == nil || la.head.Destination != dest.name || la.partition.dropped {
-				return fmt.Errorf("dispatcher: the lane of %s is ready at %s twice, or not ready, or for another", la.entity, dest.name)
+				return fmt.Errorf("dispatcher: the lane of %x is ready at %s twice, or not ready, or for another", la.key, dest.name)
 			}
 			in[la], last = true, la
 			n++
@@ -334,7 +338,7 @@ func (x *dispatcher) check(all *invariants) error {
 	}
 	for la := range all.openLanes {
 		if la.state == ready && !in[la] {
-			return fmt.Errorf("dispatcher: the lane of %s is ready nowhere", la.entity)
+			return fmt.Errorf("dispatcher: the lane of %x is ready nowhere", la.key)
 		}
 	}
 	if readyLanes != x.ready || x.waking && x.sleeping == 0 {
@@ -353,7 +357,7 @@ func (a *longWork) check(x *invariants) error {
 	}
 	for la := range x.openLanes {
 		if (la.state == processing) != (la.accepted != nil) || la.state == processing && (la.head != nil || la.accepted.long.dest == nil) {
-			return fmt.Errorf("long work: the lane of %s, in state %d, is processing without its head", la.entity, la.state)
+			return fmt.Errorf("long work: the lane of %x, in state %d, is processing without its head", la.key, la.state)
 		}
 	}
 	for _, d := range x.s.q.dispatch.order {
@@ -368,27 +372,32 @@ func (a *longWork) check(x *invariants) error {
 }
 
 // lane is the lane of an entity of claim 1.
-func (r *rig) lane(entity schemas.EntityKey) *lane { return r.s.q.partitions[r.claim].lanes[entity] }
+func (r *rig) lane(entity schemas.EntityKey) *lane {
+	return r.s.q.partitions[r.claim].lanes[laneKeyOf(entity)]
+}
 
 // Every check sees it when the state it looks at is broken.
 func TestInvariantsSeeWhatIsBroken(t *testing.T) {
 	for name, spoil := range map[string]func(*rig){
-		"queues":              func(r *rig) { r.s.q.open++ },
-		"partition, open":     func(r *rig) { r.s.q.partitions[r.claim].open++; r.s.q.open++ },
-		"partition, busy":     func(r *rig) { r.s.q.partitions[r.claim].busy-- },
-		"partition, order":    func(r *rig) { r.lane("waits").last.LaneSeq = 0 },
-		"partition, tail":     func(r *rig) { r.lane("waits").tail = 1 },
-		"partition, parked":   func(r *rig) { r.s.q.partitions[r.claim].parked[parkedKey("waits")] = parkedLane{head: 1, last: 1} },
-		"latest":              func(r *rig) { clear(r.s.q.partitions[r.claim].latest.newest) },
-		"doubts":              func(r *rig) { r.s.q.partitions[r.claim].doubts = doubts{to: 1, seen: map[uint64]struct{}{}} },
-		"loader, no need":     func(r *rig) { r.s.q.partitions[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
-		"loader, forgotten":   func(r *rig) { r.s.q.timers.remove(r.lane("waits").head); r.lane("waits").state = idle },
-		"budget, queued":      func(r *rig) { r.s.q.budget.queued++ },
-		"budget, in flight":   func(r *rig) { r.s.q.budget.inFlight-- },
-		"budget, loads":       func(r *rig) { r.s.q.budget.loads++ },
-		"timers, twice":       func(r *rig) { r.s.q.timers.add(r.s.q.timers.heap[0].of) },
-		"timers, lost":        func(r *rig) { r.s.q.timers.heap.removeAll(func(*entry) bool { return true }) },
-		"spilled, count":      func(r *rig) { r.s.q.spilled.count++ },
+		"queues":            func(r *rig) { r.s.q.open++ },
+		"partition, open":   func(r *rig) { r.s.q.partitions[r.claim].open++; r.s.q.open++ },
+		"partition, busy":   func(r *rig) { r.s.q.partitions[r.claim].busy-- },
+		"partition, order":  func(r *rig) { r.lane("waits").last.LaneSeq = 0 },
+		"partition, tail":   func(r *rig) { r.lane("waits").tail = 1 },
+		"partition, parked": func(r *rig) { r.s.q.partitions[r.claim].parked[laneKeyOf("waits")] = parkedLane{head: 1, last: 1} },
+		"latest":            func(r *rig) { clear(r.s.q.partitions[r.claim].latest.newest) },
+		"doubts":            func(r *rig) { r.s.q.partitions[r.claim].doubts = doubts{to: 1, seen: map[uint64]struct{}{}} },
+		"loader, no need":   func(r *rig) { r.s.q.partitions[r.claim].needsRefill[r.lane("waits")] = struct{}{} },
+		"loader, forgotten": func(r *rig) { r.s.q.timers.remove(r.lane("waits").head); r.lane("waits").state = idle },
+		"budget, queued":    func(r *rig) { r.s.q.budget.queued++ },
+		"budget, in flight": func(r *rig) { r.s.q.budget.inFlight-- },
+		"budget, loads":     func(r *rig) { r.s.q.budget.loads++ },
+		"timers, twice":     func(r *rig) { r.s.q.timers.add(r.s.q.timers.heap[0].of) },
+		"timers, lost":      func(r *rig) { r.s.q.timers.heap.removeAll(func(*entry) bool { return true }) },
+		"spilled, lost": func(r *rig) {
+			r.s.q.partitions[r.claim].spilled[laneKeyOf("spilled")] = spilledLane{parkedLane: parkedLane{head: 1, last: 1}}
+		},
+		"partition, spilled":  func(r *rig) { r.s.q.spill(r.lane("waits"), 1); r.s.q.partitions[r.claim].loadedTo = 0 },
 		"dispatcher, ready":   func(r *rig) { r.s.q.dispatch.ready++ },
 		"dispatcher, running": func(r *rig) { r.s.q.dispatch.byName[destName].running++ },
 		"dispatcher, lost":    func(r *rig) { r.s.q.dispatch.byName[destName].first = nil },

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -122,11 +121,17 @@ func (j *judge) reportResult(e *entry, d *sinkQueue, r *ledger.OpenReport) ledge
 	return res
 }
 
+// Ends of long work that no result says.
+const (
+	endDeadline = "deadline"
+	endSilence  = "silence"
+)
+
 // silenceResult returns the result to record for a head on which its destination has not reported in time.
 func (j *judge) silenceResult(e *entry, d *sinkQueue) ledger.Result {
-	end, text := "deadline", "no result before the deadline"
+	end, text := endDeadline, "no result before the deadline"
 	if e.long.due().Before(e.long.until) {
-		end, text = "silence", "no heartbeat for "+e.long.silence.String()
+		end, text = endSilence, "no heartbeat for "+e.long.silence.String()
 	}
 	res := ledger.Result{Attempt: e.Attempts, Epoch: e.AttemptEpoch, Error: text, Latency: latencyOf(e)}
 	j.failedLater(e, d, &res, d.Sink.Idempotency(), sink.ClassTimeout, 0)
@@ -233,20 +238,7 @@ func (j *judge) alert(e *entry, d *sinkQueue, res *ledger.Result) {
 // maxError is how much of an error's text is recorded.
 const maxError = 1 << 10
 
-// clean returns an error's text as the database takes it: valid, without control characters, bounded.
-func clean(err error) string {
-	if err == nil {
-		return ""
-	}
-	text := err.Error()
-	text = strings.ToValidUTF8(text[:min(len(text), maxError)], "")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
-}
+func clean(err error) string { return sink.Text(err, maxError) }
 
 // verdict is what follows from an attempt.
 type verdict int

@@ -282,7 +282,7 @@ func (l *Lanes) Drop(c *ledger.Claim) {
 func (l *Lanes) Waiting() map[string]Waiting {
 	l.s.mu.Lock()
 	defer l.s.mu.Unlock()
-	n := map[string]Waiting{}
+	n, crowded := map[string]Waiting{}, time.Since(l.loader.noRoom) < crowdedFor || l.s.q.spilledLanes() >= l.cfg.maxSpilled
 	for _, p := range l.s.q.partitions {
 		for _, la := range p.lanes {
 			held := 0
@@ -294,6 +294,7 @@ func (l *Lanes) Waiting() map[string]Waiting {
 				if e == la.head && la.state == running {
 					w = Waiting{Running: 1}
 				}
+				w.Crowded = crowded
 				n[e.Destination] = n[e.Destination].With(w)
 			}
 		}
@@ -307,39 +308,52 @@ type Waiting struct {
 	Held    int       // of these, whose head waits for a guard
 	Since   time.Time // zero: none waits
 	Running int       // whose attempt is under way: these do not wait
+	Crowded bool      // memory may have no more entities that wait, so that the subscription's others wait behind them
 }
 
 // With returns both together.
 func (w Waiting) With(o Waiting) Waiting {
-	if w.Since.IsZero() || !o.Since.IsZero() && o.Since.Before(w.Since) {
-		w.Since = o.Since
-	}
-	w.Actions, w.Held, w.Running = w.Actions+o.Actions, w.Held+o.Held, w.Running+o.Running
+	w.Since = earlier(w.Since, o.Since)
+	w.Actions, w.Held, w.Running, w.Crowded = w.Actions+o.Actions, w.Held+o.Held, w.Running+o.Running, w.Crowded || o.Crowded
 	return w
 }
 
-// oldest returns since when the first action is to run that has not ended; zero: there is none. The caller holds mu.
-func (p *partition) oldest() (first time.Time) {
+// oldest returns by destination, in the dispatcher's order, since when the first head of a partition is to run; zero: there is none. What stands
+// behind a dead head is left out, what its destination has taken and will report on, and what waits for a guard.
+func (q *queues) oldest(p *partition) []time.Time {
+	outside := make([]int64, len(q.dispatch.order))
+	note := func(at spilledLane) {
+		if at.waits == 0 && at.since != 0 && (outside[at.to] == 0 || at.since < outside[at.to]) {
+			outside[at.to] = at.since
+		}
+	}
+	for _, at := range p.spilled {
+		note(at)
+	}
+	first := make([]time.Time, len(outside))
 	for _, la := range p.lanes {
-		if since, _ := la.waitsSince(); !since.IsZero() && (first.IsZero() || since.Before(first)) {
-			first = since
+		switch {
+		case la.state == processing:
+		case la.head == nil:
+			note(la.was)
+		case !la.head.Status.Waits():
+			if d := q.dispatch.byName[la.head.Destination]; d != nil { // else nothing runs before all is read
+				first[d.index] = earlier(first[d.index], la.head.Since)
+			}
+		}
+	}
+	for i, since := range outside {
+		if since != 0 {
+			first[i] = earlier(first[i], time.Unix(0, since))
 		}
 	}
 	return first
 }
 
-// waitsSince returns since when the head is to run, and the destination; zero: there is none. What stands behind a dead head is left out, what
-// its destination has taken and will report on, and what waits for a guard.
-func (la *lane) waitsSince() (since time.Time, destination string) {
-	switch {
-	case la.state == processing:
-		return time.Time{}, ""
-	case la.head == nil && la.since.IsZero():
-		return time.Time{}, ""
-	case la.head == nil:
-		return la.since, la.to.name
-	case la.head.Status.Waits():
-		return time.Time{}, ""
+// earlier returns the first of two times; zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
 	}
-	return la.head.Since, la.head.Destination
+	return a
 }

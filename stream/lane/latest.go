@@ -125,7 +125,7 @@ func (q *queues) endSuperseded(c *completion) {
 	la.state = idle
 	la.partition.endBusy()
 	for range 1 + len(c.behind) {
-		q.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.entity), "action_id", la.head.ID)
+		q.log.Debug("superseded", "event_id", la.head.EventID, "source", la.head.Source, "entity", string(la.head.Entity), "action_id", la.head.ID)
 		la.partition.latest.ended(&la.head.Action)
 		q.pop(la)
 	}

@@ -18,6 +18,8 @@ type loader struct {
 	ledger    Ledger
 	log       *slog.Logger
 	refilling map[*lane]int64 // the lanes of the refill under way, each with the last action it left; guarded by mu
+	noRoom    time.Time       // when maxSpilled was last found to be reached; guarded by mu
+	warned    time.Time       // when it last said so
 }
 
 // run loads until ctx ends.
@@ -76,6 +78,7 @@ type scan struct {
 	after int64                                              // the lane_seq behind which it begins
 	size  int                                                // of its first page; 0: nothing is to be read
 	take  func(actions []ledger.Action, more bool) (on bool) // takes a page, and says whether the next one is wanted
+	next  func() int64                                       // the lane_seq up to which nothing more is wanted; nil: of everything something may be
 }
 
 // read reads pages, twice the size each time, until the scan has what it wants.
@@ -96,6 +99,11 @@ func (l *loader) read(p *partition, begin func(*partition) scan) error {
 			r.after = actions[len(actions)-1].LaneSeq
 		}
 		on = r.take(actions, more)
+		if on && r.next != nil {
+			if next := r.next(); next > r.after+pageSize { // what lies between are lanes that go on waiting
+				r.after, r.size = next, smallPage/2
+			}
+		}
 		s.q.dispatch.wake()
 	}
 	return nil
@@ -167,16 +175,17 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, left
 }
 
 // refill reads on for the lanes that left actions in the ledger and have room again. One scan serves them all. It begins at the
-// lowest of their tails, and each lane takes only the actions above its own tail: none twice, none left out. Its first page is of as many
+// lowest of their tails, leaves out what lies far before the next one, and each lane takes only the actions above its own tail: none twice, none
+// left out. Its first page is of as many
 // as the lanes have room for, so that one lane alone does not read a whole page each time.
 func (l *loader) refill(p *partition) scan {
-	if p.ending() || len(p.needsRefill) == 0 {
+	if p.ending() || !p.wantsRefill() {
 		return scan{}
 	}
-	from, size := int64(math.MaxInt64), 0
+	l.s.q.spilled.reloadLeft(p)
+	size := 0
 	l.refilling = map[*lane]int64{}
 	for la := range p.needsRefill {
-		from = min(from, la.tail)
 		if la.headToReload != 0 {
 			l.refilling[la] = la.headToReload
 			size++
@@ -186,7 +195,7 @@ func (l *loader) refill(p *partition) scan {
 		size += max(1, l.s.q.cfg.LaneWindow-la.n)
 	}
 	clear(p.needsRefill)
-	return scan{from, min(max(size, smallPage), pageSize), func(actions []ledger.Action, more bool) bool {
+	return scan{after: l.lowest(), size: min(max(size, smallPage), pageSize), next: l.lowest, take: func(actions []ledger.Action, more bool) bool {
 		seen := int64(math.MaxInt64) // the scan has seen everything up to here
 		if more && len(actions) > 0 {
 			seen = actions[len(actions)-1].LaneSeq
@@ -195,11 +204,20 @@ func (l *loader) refill(p *partition) scan {
 	}}
 }
 
+// lowest returns up to which action all lanes of the refill under way have loaded theirs.
+func (l *loader) lowest() int64 {
+	from := int64(math.MaxInt64)
+	for la := range l.refilling {
+		from = min(from, la.tail)
+	}
+	return from
+}
+
 // requeueRefills ends a refill: lanes that still have actions in the ledger need another one, the others do not.
 func (l *loader) requeueRefills(p *partition) {
 	for la := range l.refilling {
 		switch {
-		case la.loadsNothing() || la.state == retired:
+		case la.state == processing || la.state == retired:
 		case la.overflow():
 			p.needsRefill[la] = struct{}{}
 		default: // the page had all that it left; pop may have asked for a refill meanwhile
@@ -218,12 +236,12 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 		return true
 	}
 	for i := range actions {
-		la := p.lanes[actions[i].Entity]
+		la := p.lanes[laneKeyOf(actions[i].Entity)]
 		goal, wanted := l.refilling[la]
 		if la == nil || !wanted || actions[i].LaneSeq <= la.tail || actions[i].LaneSeq > goal {
 			continue
 		}
-		if la.loadsNothing() || la.n >= l.s.q.cfg.LaneWindow || la.n > 0 && p.open >= l.s.q.cfg.MaxOpen {
+		if la.state == processing || la.n >= l.s.q.cfg.LaneWindow || la.n > 0 && p.open >= l.s.q.cfg.MaxOpen {
 			delete(l.refilling, la) // pop asks for the next refill
 			continue
 		}
@@ -244,7 +262,7 @@ func (l *loader) takeRefill(p *partition, actions []ledger.Action, seen int64) (
 
 // refilled ends the refill of a lane: everything up to goal was read for it.
 func (l *loader) refilled(la *lane, goal int64) {
-	if la.loadsNothing() || la.state == retired {
+	if la.state == processing || la.state == retired {
 		return
 	}
 	la.headToReload = 0 // even if the head was not found

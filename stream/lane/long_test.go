@@ -395,10 +395,8 @@ func TestReportOfASpilledLane(t *testing.T) {
 		time.Sleep(time.Second)
 		var seq int64
 		r.s.mu.Lock()
-		for _, la := range r.s.q.partitions[r.claim].lanes {
-			if la.state == spilled {
-				seq = la.tail + 1
-			}
+		for _, at := range r.s.q.partitions[r.claim].spilled {
+			seq = at.head
 		}
 		r.s.mu.Unlock()
 		if seq == 0 {

@@ -64,7 +64,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 		Help: "Answers of guards that did not let an action go on, by status and reason; an action that waits is counted when it begins to. Status error is a guard that could not answer.",
 	}, []string{"status", "reason"})
 	gauge := func(name, help string, read func() float64) prometheus.Collector {
-		return queueMetric{s, prometheus.NewDesc(name, help, nil, nil), read}
+		return gauges{s, prometheus.NewDesc(name, help, nil, nil), func(add func(float64, ...string)) { add(read()) }}
 	}
 	reg := prometheus.WrapRegistererWith(prometheus.Labels{"subscription": cfg.Subscription}, cfg.Registerer)
 	for _, c := range []prometheus.Collector{
@@ -73,8 +73,8 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			func() float64 { return float64(s.q.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt, or for a guard.",
 			func() float64 { return float64(len(s.q.timers.heap)) }),
-		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full.",
-			func() float64 { return float64(s.q.spilled.count) }),
+		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full. At 1048576 no more are taken out of it, and keep it from the others.",
+			func() float64 { return float64(s.q.spilledLanes()) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", s.q.parkedLanes),
 		gauge("forebay_lane_forgotten_actions", "Actions that are open in the ledger and in no lane, so that they never run: a fault of Forebay. At least so many: the ledger is read in pages.",
 			s.q.forgotten),
@@ -84,11 +84,11 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			func() float64 { return float64(s.q.results.unrecorded()) }),
 		gauge("forebay_lane_payload_bytes", "Payload bytes held.",
 			func() float64 { return float64(s.q.budget.bytes()) }),
-		oldestMetric{s, prometheus.NewDesc("forebay_lane_oldest_seconds", "For how long the first open action of a claimed partition has been to run, 0 if none is. "+
-			"What stands behind a dead action is left out, and what its destination has taken and not ended.", []string{"topic", "partition"}, nil)},
-		destinationOldestMetric{s, prometheus.NewDesc("forebay_lane_destination_oldest_seconds", "For how long the first open action of a destination "+
+		gauges{s, prometheus.NewDesc("forebay_lane_oldest_seconds", "For how long the first open action of a claimed partition has been to run, 0 if none is. "+
+			"What stands behind a dead action is left out, and what its destination has taken and not ended.", []string{"topic", "partition"}, nil), s.q.partitionAges},
+		gauges{s, prometheus.NewDesc("forebay_lane_destination_oldest_seconds", "For how long the first open action of a destination "+
 			"has been to run, of those that no other of their entity is before, 0 if none is. What forebay_lane_oldest_seconds leaves out is left out.",
-			[]string{"destination"}, nil)},
+			[]string{"destination"}, nil), s.q.destinationAges},
 	} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
@@ -97,86 +97,66 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 	return m, nil
 }
 
-// queueMetric is a figure of the queues. It is no [prometheus.GaugeFunc]: the registry calls that one's function while it takes metrics from nobody.
+// gauges are figures of the queues. They are no [prometheus.GaugeFunc]: the registry calls that one's function while it takes metrics from nobody.
 // If the function waits for the lanes' lock while the lanes, under that lock, wait for a vec that hands its series over, all three wait for ever.
-type queueMetric struct {
+type gauges struct {
 	s    *scheduler
 	desc *prometheus.Desc
-	read func() float64 // under mu
+	read func(add func(value float64, labels ...string)) // under mu
 }
 
 // Describe implements [prometheus.Collector].
-func (m queueMetric) Describe(all chan<- *prometheus.Desc) { all <- m.desc }
-
-// Collect implements [prometheus.Collector].
-func (m queueMetric) Collect(all chan<- prometheus.Metric) {
-	m.s.mu.Lock()
-	value := m.read()
-	m.s.mu.Unlock()
-	all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, value)
-}
-
-// oldestMetric is the age of the first open action of each partition.
-type oldestMetric struct {
-	s    *scheduler
-	desc *prometheus.Desc
-}
-
-// Describe implements [prometheus.Collector].
-func (m oldestMetric) Describe(all chan<- *prometheus.Desc) { all <- m.desc }
+func (g gauges) Describe(all chan<- *prometheus.Desc) { all <- g.desc }
 
 // Collect implements [prometheus.Collector]. Who takes the metrics may wait for the lock of the lanes, so that none is sent under it.
-func (m oldestMetric) Collect(all chan<- prometheus.Metric) {
-	for at, age := range m.seconds() {
-		all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, age, at.Topic, strconv.Itoa(int(at.Number)))
+func (g gauges) Collect(all chan<- prometheus.Metric) {
+	for _, m := range g.metrics() {
+		all <- m
 	}
 }
 
-func (m oldestMetric) seconds() map[ledger.Partition]float64 {
-	m.s.mu.Lock()
-	defer m.s.mu.Unlock()
+func (g gauges) metrics() (list []prometheus.Metric) {
+	g.s.mu.Lock()
+	defer g.s.mu.Unlock()
+	g.read(func(value float64, labels ...string) {
+		list = append(list, prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, value, labels...))
+	})
+	return list
+}
+
+// partitionAges are the ages of the first open action of each partition.
+func (q *queues) partitionAges(add func(float64, ...string)) {
 	seconds := map[ledger.Partition]float64{} // a partition may have two claims while one is given up
-	for c, p := range m.s.q.partitions {
+	for c, p := range q.partitions {
 		age := seconds[c.Partition]
-		if first := p.oldest(); !first.IsZero() {
-			age = max(age, time.Since(first).Seconds())
+		for _, since := range q.oldest(p) {
+			if !since.IsZero() {
+				age = max(age, time.Since(since).Seconds())
+			}
 		}
 		seconds[c.Partition] = age
 	}
-	return seconds
-}
-
-// destinationOldestMetric is the age of the first open action of each destination.
-type destinationOldestMetric struct {
-	s    *scheduler
-	desc *prometheus.Desc
-}
-
-// Describe implements [prometheus.Collector].
-func (m destinationOldestMetric) Describe(all chan<- *prometheus.Desc) { all <- m.desc }
-
-// Collect implements [prometheus.Collector]; nothing is sent under the lock, as in oldestMetric.
-func (m destinationOldestMetric) Collect(all chan<- prometheus.Metric) {
-	for destination, age := range m.seconds() {
-		all <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, age, destination)
+	for at, age := range seconds {
+		add(age, at.Topic, strconv.Itoa(int(at.Number)))
 	}
 }
 
-func (m destinationOldestMetric) seconds() map[string]float64 {
-	m.s.mu.Lock()
-	defer m.s.mu.Unlock()
+// destinationAges are the ages of the first open action of each destination.
+func (q *queues) destinationAges(add func(float64, ...string)) {
 	seconds := map[string]float64{}
-	for _, d := range m.s.q.dispatch.order {
+	for _, d := range q.dispatch.order {
 		seconds[d.name] = 0
 	}
-	for _, p := range m.s.q.partitions {
-		for _, la := range p.lanes {
-			if since, destination := la.waitsSince(); !since.IsZero() {
-				seconds[destination] = max(seconds[destination], time.Since(since).Seconds())
+	for _, p := range q.partitions {
+		for i, since := range q.oldest(p) {
+			if name := q.dispatch.order[i].name; !since.IsZero() {
+				seconds[name] = max(seconds[name], time.Since(since).Seconds())
 			}
 		}
 	}
-	return seconds
+	for destination, age := range seconds {
+		add(age, destination)
+	}
 }
 
 func (q *queues) parkedLanes() float64 {
@@ -201,6 +181,9 @@ func (m *metrics) of(destination string) destinationMetrics {
 	d := destinationMetrics{
 		attempts: map[sink.Class]prometheus.Counter{}, alerts: map[sink.Class]prometheus.Counter{},
 		dead: m.dead.WithLabelValues(destination), seconds: m.seconds.WithLabelValues(destination), act: m.act.WithLabelValues(destination),
+	}
+	for _, end := range []string{string(ledger.Done), string(ledger.Failed), string(ledger.Dead), sink.Newer, endDeadline, endSilence} {
+		m.long.WithLabelValues(destination, end) // so that a rate has the first
 	}
 	for _, c := range sink.Classes() {
 		d.attempts[c] = m.attempts.WithLabelValues(destination, cmp.Or(string(c), "ok"))

@@ -56,7 +56,10 @@ func TestOldestOpenAction(t *testing.T) {
 			t.Error("no lane is in the ledger alone")
 		}
 		same(t, "many wait", oldest(t, reg), 2*time.Minute)
-		ages := destinationOldestMetric{s: r.s}.seconds()
+		ages := map[string]float64{}
+		r.s.mu.Lock()
+		r.s.q.destinationAges(func(age float64, labels ...string) { ages[labels[0]] = age })
+		r.s.mu.Unlock()
 		same(t, "where all of them go", ages[destName], 120.0)
 		same(t, "the other destination", ages[downName], 0.0)
 		up.Store(true)
@@ -70,7 +73,7 @@ func TestOldestOpenAction(t *testing.T) {
 func TestSlowScrape(t *testing.T) {
 	in(t, nil, func(t *testing.T, r *rig) {
 		all := make(chan prometheus.Metric)
-		go oldestMetric{r.s, prometheus.NewDesc("age", "", []string{"topic", "partition"}, nil)}.Collect(all)
+		go gauges{r.s, prometheus.NewDesc("age", "", []string{"topic", "partition"}, nil), r.s.q.partitionAges}.Collect(all)
 		synctest.Wait()
 		free := r.s.mu.TryLock()
 		if free {

@@ -20,32 +20,21 @@ type parkedLane struct {
 }
 
 // parkedLanes are the lanes of a partition that are parked, by a digest of their entity.
-type parkedLanes map[[2]uint64]parkedLane
+type parkedLanes map[laneKey]parkedLane
 
-var parkedSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+// laneKey is a digest of a lane's entity.
+type laneKey [2]uint64
 
-func parkedKey(entity schemas.EntityKey) [2]uint64 {
-	return [2]uint64{maphash.String(parkedSeeds[0], string(entity)), maphash.String(parkedSeeds[1], string(entity))}
+var laneSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func laneKeyOf(entity schemas.EntityKey) laneKey {
+	return laneKey{maphash.String(laneSeeds[0], string(entity)), maphash.String(laneSeeds[1], string(entity))}
 }
 
-// at returns where an entity's lane is parked; ok is false if it is not.
-func (m parkedLanes) at(entity schemas.EntityKey) (at parkedLane, ok bool) {
-	if len(m) == 0 {
-		return parkedLane{}, false
+// leave leaves an action in the ledger that comes behind the lane.
+func (at *parkedLane) leave(a *ledger.Action, doubt bool) {
+	at.last = a.LaneSeq
+	if doubt {
+		at.doubtTo = a.LaneSeq
 	}
-	at, ok = m[parkedKey(entity)]
-	return at, ok
-}
-
-// leave leaves an action in the ledger if its lane is parked, and reports whether it is.
-func (m parkedLanes) leave(a *ledger.Action, doubt bool) (parked bool) {
-	at, ok := m.at(a.Entity)
-	if ok {
-		at.last = a.LaneSeq
-		if doubt {
-			at.doubtTo = a.LaneSeq
-		}
-		m[parkedKey(a.Entity)] = at
-	}
-	return ok
 }

@@ -11,19 +11,20 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
+func heapSize() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
 // An agent that refuses everything parks every entity: 200,000 parked lanes take some bytes each, and none of them runs
 // what comes behind its head.
 func TestMemoryOfParkedLanes(t *testing.T) {
 	const n = 200_000
 	in(t, nil, func(t *testing.T, r *rig) {
 		entity := func(i int) schemas.EntityKey { return schemas.EntityKey(fmt.Sprintf("186853002/%d", i)) }
-		heap := func() int64 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			return int64(m.HeapAlloc)
-		}
-		before := heap()
+		before := heapSize()
 		r.s.mu.Lock()
 		p := r.s.q.partitions[r.claim]
 		for i := range n {
@@ -32,7 +33,7 @@ func TestMemoryOfParkedLanes(t *testing.T) {
 		p.loadedTo = n
 		same(t, "parked, and nothing else is kept", []int{len(p.parked), len(p.lanes), p.open, len(p.needsRefill)}, []int{n, 0, 0, 0})
 		r.s.mu.Unlock()
-		each := (heap() - before) / n
+		each := (heapSize() - before) / n
 		t.Logf("%d bytes a lane", each)
 		if each > 80 {
 			t.Errorf("%d bytes a lane", each)
@@ -44,7 +45,7 @@ func TestMemoryOfParkedLanes(t *testing.T) {
 		same(t, "calls", r.sink.ids(), []string{fmt.Sprint("free#", n+3)})
 		r.s.mu.Lock()
 		defer r.s.mu.Unlock()
-		behind, nothing := p.parked[parkedKey(entity(7))], p.parked[parkedKey(entity(8))]
+		behind, nothing := p.parked[laneKeyOf(entity(7))], p.parked[laneKeyOf(entity(8))]
 		same(t, "behind", []int64{behind.head, behind.last, nothing.head, nothing.last}, []int64{8, n + 1, 9, 9})
 	})
 }

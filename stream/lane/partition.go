@@ -12,9 +12,10 @@ import (
 type partition struct {
 	cfg   *Config
 	claim *ledger.Claim
-	lanes map[schemas.EntityKey]*lane
+	lanes map[laneKey]*lane // that have something in memory, or are being read
 
 	parked  parkedLanes
+	spilled spilledLanes
 	latest  *latest // nil: backlog: all
 	doubts  doubts
 	reports reports
@@ -25,6 +26,7 @@ type partition struct {
 	more        bool                        // the ledger has, or may have, open actions beyond loadedTo
 	left        uint64                      // how often actions beyond loadedTo were left to a page that is read later
 	needsRefill map[*lane]struct{}          // lanes that left actions in the ledger and have room again
+	due         []laneKey                   // spilled lanes that are to be refilled once needsRefill has room for them
 	rerun       map[int64]schemas.EntityKey // actions beyond loadedTo that a command has changed: the page that is being read may show them as they were
 
 	opened       time.Time
@@ -42,7 +44,7 @@ type partition struct {
 // newPartition makes the state of a claim's lanes, with nothing loaded yet.
 func newPartition(cfg *Config, c *ledger.Claim) *partition {
 	p := &partition{
-		cfg: cfg, claim: c, lanes: map[schemas.EntityKey]*lane{}, parked: parkedLanes{}, doubts: doubtsOf(c),
+		cfg: cfg, claim: c, lanes: map[laneKey]*lane{}, parked: parkedLanes{}, spilled: spilledLanes{}, doubts: doubtsOf(c),
 		needsRefill: map[*lane]struct{}{}, more: true, opened: time.Now(),
 	}
 	if c.Unclean {
@@ -67,19 +69,56 @@ func (p *partition) endBusy() {
 }
 
 // lane returns the lane of an entity. If there is none in memory, it makes one and takes its actions up to laneSeq for loaded; if the lane is
-// parked, those before its head.
+// parked or spilled, those before its head.
 func (p *partition) lane(entity schemas.EntityKey, laneSeq int64) *lane {
-	la := p.lanes[entity]
-	if la != nil {
+	key := laneKeyOf(entity)
+	if la := p.lanes[key]; la != nil {
 		return la
 	}
-	la = &lane{partition: p, entity: entity, tail: laneSeq}
-	if at, ok := p.parked.at(entity); ok {
+	la := &lane{partition: p, key: key, tail: laneSeq}
+	if at, ok := p.outside(key); ok {
 		la.tail, la.skippedTo, la.doubtTo = at.head-1, at.last, at.doubtTo
-		delete(p.parked, parkedKey(entity))
+		delete(p.parked, key)
+		delete(p.spilled, key)
 	}
-	p.lanes[entity] = la
+	p.lanes[key] = la
 	return la
+}
+
+// unspill takes a spilled lane back, which is then to be read.
+func (p *partition) unspill(key laneKey) *lane {
+	at := p.spilled[key]
+	delete(p.spilled, key)
+	if len(p.spilled) == 0 {
+		p.spilled = spilledLanes{} // a map keeps the room that it once had
+	}
+	la := &lane{partition: p, key: key, tail: at.head - 1, skippedTo: at.last, doubtTo: at.doubtTo, was: at}
+	p.lanes[key] = la
+	return la
+}
+
+// outside returns where a lane stands that is parked or spilled; ok is false if it is neither.
+func (p *partition) outside(key laneKey) (at parkedLane, ok bool) {
+	if at, ok = p.parked[key]; ok {
+		return at, ok
+	}
+	x, ok := p.spilled[key]
+	return x.parkedLane, ok
+}
+
+// leaveOutside leaves an action in the ledger if its lane is parked or spilled, and reports whether it is.
+func (p *partition) leaveOutside(key laneKey, a *ledger.Action, doubt bool) bool {
+	if at, ok := p.parked[key]; ok {
+		at.leave(a, doubt)
+		p.parked[key] = at
+		return true
+	}
+	at, ok := p.spilled[key]
+	if ok {
+		at.leave(a, doubt)
+		p.spilled[key] = at
+	}
+	return ok
 }
 
 // leave leaves open actions beyond loadedTo to the next page. A page that is being read may not have them.
@@ -88,15 +127,16 @@ func (p *partition) leave() {
 	p.left++
 }
 
-// mayHave reports whether an entity's lane has an action in memory, is parked at or before it, or has still to load it, or whether a page
+// mayHave reports whether an entity's lane has an action in memory, is parked or spilled at or before it, or has still to load it, or whether a page
 // that is being read may have it.
 func (p *partition) mayHave(entity schemas.EntityKey, laneSeq int64) bool {
 	if laneSeq > p.loadedTo {
 		return p.more
 	}
-	la := p.lanes[entity]
+	key := laneKeyOf(entity)
+	la := p.lanes[key]
 	if la == nil {
-		at, ok := p.parked.at(entity)
+		at, ok := p.outside(key)
 		return ok && laneSeq >= at.head
 	}
 	for e := la.head; e != nil; e = e.next {
@@ -121,14 +161,17 @@ func (p *partition) roomForPage() int {
 // later actions, would fill the window first.
 func (p *partition) roomToRefill() bool { return p.open < p.cfg.MaxOpen+max(1, p.cfg.MaxOpen/4) }
 
+// wantsRefill reports whether a refill has lanes to read.
+func (p *partition) wantsRefill() bool { return len(p.needsRefill) > 0 || len(p.due) > 0 }
+
 // underPressure reports whether actions stay in the ledger because the window is full.
 func (p *partition) underPressure() bool {
-	return !p.ending() && (p.more && p.roomForPage() == 0 || len(p.needsRefill) > 0 && !p.roomToRefill())
+	return !p.ending() && (p.more && p.roomForPage() == 0 || p.wantsRefill() && !p.roomToRefill())
 }
 
 // worthReading reports whether a read would bring something.
 func (p *partition) worthReading() bool {
-	return !p.ending() && (p.roomForPage() > 0 || len(p.needsRefill) > 0 && p.roomToRefill() || p.latest.unread())
+	return !p.ending() && (p.roomForPage() > 0 || p.wantsRefill() && p.roomToRefill() || p.latest.unread())
 }
 
 // stillInFlight returns how much longer a call of the previous owner may be in flight, or act, at a destination with this timeout and time to settle.

@@ -59,18 +59,19 @@ func newQueues(cfg *Config, log *slog.Logger, mu sync.Locker) *queues {
 // just committed the action, so that no attempt was made yet.
 func (q *queues) push(p *partition, a *ledger.Action, event *schemas.Event, fresh bool) {
 	doubt := !fresh && p.doubts.noteLoaded(a)
-	la := p.lanes[a.Entity]
+	key := laneKeyOf(a.Entity)
+	la := p.lanes[key]
 	if la == nil {
-		if p.parked.leave(a, doubt) {
+		if p.leaveOutside(key, a, doubt) {
 			return
 		}
-		la = &lane{partition: p, entity: a.Entity}
-		p.lanes[a.Entity] = la
+		la = &lane{partition: p, key: key}
+		p.lanes[key] = la
 	}
 	if doubt {
 		la.doubtTo = a.LaneSeq
 	}
-	if la.loadsNothing() || la.overflow() || la.n >= q.cfg.LaneWindow {
+	if la.state == processing || la.overflow() || la.n >= q.cfg.LaneWindow {
 		la.skippedTo = a.LaneSeq
 		return
 	}
@@ -90,12 +91,12 @@ func (q *queues) append(la *lane, a *ledger.Action, event *schemas.Event, fresh 
 	}
 	q.budget.keep(e, a.Packed)
 	if la.last == nil {
-		e.unmade = min(la.unmade, e.Attempts)
-		la.head, la.since, la.waits, la.early, la.unmade = e, time.Time{}, "", false, 0
+		e.unmade = min(int(la.was.unmade), e.Attempts)
+		la.head, la.was = e, spilledLane{}
 	} else {
 		la.last.next = e
 	}
-	if e.unmade == 0 && e.Replay != nil && e.Attempts == e.Spent {
+	if e.unmade == 0 && e.Replay != nil && !e.Replay.Tried && e.Attempts == e.Spent { // Spent has those of this run while the destination was away, too
 		e.unmade = e.Attempts // all are of a run before
 	}
 	la.last = e
@@ -129,7 +130,7 @@ func (q *queues) restore(e *entry) {
 	} else if e.NextIn > 0 {
 		e.notBefore = e.due
 		before := e.AttemptEpoch != p.claim.Epoch && q.dispatch.find(e.Destination).hurriedAt.After(p.opened) // attempted before the claim
-		if e.Status == ledger.Failed && (e.lane.early || before) {
+		if e.Status == ledger.Failed && (e.lane.was.early || before) {
 			e.early()
 		}
 	}
@@ -160,7 +161,7 @@ func (q *queues) schedule(la *lane) {
 	case la.rereadFrom > 0:
 		q.reread(la)
 	case e == nil && !la.overflow():
-		delete(la.partition.lanes, la.entity)
+		delete(la.partition.lanes, la.key)
 	case e == nil:
 		la.partition.needsRefill[la] = struct{}{}
 	case e.Status == ledger.Processing:
@@ -312,28 +313,42 @@ func (q *queues) dropCompletion(c *completion) {
 	q.dispatch.wake() // there may be room for an attempt again
 }
 
-// spill takes a lane out of memory until its head may run. Its actions stay in the ledger.
-func (q *queues) spill(la *lane) {
-	head := la.head.LaneSeq
-	if la.since = la.head.Since; la.head.Status.Waits() {
-		la.since, la.waits = time.Time{}, la.head.Status
+// spill takes a lane out of memory until its head may run: when it is due, or 0 for when its destination takes attempts. Its actions stay
+// in the ledger.
+func (q *queues) spill(la *lane, due moment) {
+	e := la.head
+	la.partition.spilled[la.key] = spilledLane{
+		parkedLane: la.outside(), due: due, since: e.Since.UnixNano(), unmade: int32(e.unmade), to: q.dispatch.find(e.Destination).index,
+		waits: uint8(max(0, slices.Index(guardedAs, e.Status))),
 	}
-	la.to, la.unmade = q.dispatch.find(la.head.Destination), la.head.unmade
-	la.skippedTo = max(la.skippedTo, la.tail)
-	q.unload(la)
-	la.tail = head - 1
-	q.spilled.add(la)
+	q.retire(la)
+}
+
+// spilledLanes returns how many lanes are spilled.
+func (q *queues) spilledLanes() (n int) {
+	for _, p := range q.partitions {
+		n += len(p.spilled)
+	}
+	return n
 }
 
 // park stops a lane at its dead or unknown head. Only the place where it is parked stays in memory.
 func (q *queues) park(la *lane) {
-	p := la.partition
-	at := parkedLane{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo), doubtTo: la.doubtTo}
+	la.partition.parked[la.key] = la.outside()
+	q.retire(la)
+	signal(q.toLoad)
+}
+
+// outside returns where a lane stands once it has nothing in memory.
+func (la *lane) outside() parkedLane {
+	return parkedLane{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo), doubtTo: la.doubtTo}
+}
+
+// retire takes a lane out of memory: parked or spilled, it is another value.
+func (q *queues) retire(la *lane) {
 	q.unload(la)
 	la.state = retired
-	delete(p.lanes, la.entity)
-	p.parked[parkedKey(la.entity)] = at
-	signal(q.toLoad)
+	delete(la.partition.lanes, la.key)
 }
 
 // rerun lets an action run that is open again, in its place: its lane is read again from there on. If it has ended, that
@@ -368,16 +383,14 @@ func (q *queues) reread(la *lane) {
 		q.dispatch.remove(q.dispatch.find(la.head.Destination), func(o *lane) bool { return o == la })
 	case waiting:
 		q.timers.remove(la.head)
-	case spilled:
-		q.spilled.unspill(la)
 	}
 	if la.head != nil {
 		after = la.head.LaneSeq - 1
 	}
 	q.unload(la)
 	la.state = retired
-	fresh := &lane{partition: p, entity: la.entity, tail: min(after, la.rereadFrom-1), skippedTo: upto, doubtTo: la.doubtTo}
-	p.lanes[la.entity] = fresh
+	fresh := &lane{partition: p, key: la.key, tail: min(after, la.rereadFrom-1), skippedTo: upto, doubtTo: la.doubtTo}
+	p.lanes[la.key] = fresh
 	p.needsRefill[fresh] = struct{}{}
 	signal(q.toLoad)
 }
@@ -403,9 +416,10 @@ func (q *queues) dropPartition(p *partition, cause error) {
 	delete(q.partitions, p.claim)
 	for _, d := range q.dispatch.order {
 		q.dispatch.remove(d, func(la *lane) bool { return la.partition == p })
-		d.spilled = slices.DeleteFunc(d.spilled, func(la *lane) bool { return la.partition == p })
+		d.spilled = slices.DeleteFunc(d.spilled, func(at spilledAt) bool { return at.p == p })
 	}
-	q.spilled.forget(p)
+	q.spilled.byTime.removeAll(func(at spilledAt) bool { return at.p == p })
+	clear(p.spilled)
 	q.timers.heap.removeAll(func(e *entry) bool { return e.lane.partition == p })
 	for _, la := range p.lanes {
 		if la.accepted != nil {
@@ -421,6 +435,7 @@ func (q *queues) dropPartition(p *partition, cause error) {
 	q.open -= p.open
 	p.open = 0
 	clear(p.needsRefill)
+	p.due = nil
 	q.results.changed.Broadcast()
 	q.dispatch.wake()
 }

@@ -154,7 +154,7 @@ func (r *reportReader) claims() []*ledger.Claim {
 	claims := make([]*ledger.Claim, 0, len(r.s.q.partitions))
 	expecting := r.s.q.expecting()
 	for c, p := range r.s.q.partitions {
-		if !p.closing && (expecting || len(p.lanes)+len(p.parked) > 0) {
+		if !p.closing && (expecting || len(p.lanes)+len(p.parked)+len(p.spilled) > 0) {
 			claims = append(claims, c)
 		}
 	}
@@ -194,11 +194,14 @@ func (r *reportReader) takeReports(claims []*ledger.Claim, list []ledger.OpenRep
 // resume lets a lane go on after a report on its head, if the head is processing, waits for its next attempt (in memory or
 // spilled) or its turn, or is parked with an unknown outcome. In any other state the report is found before the next attempt.
 func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq int64) {
-	s, la := r.s, p.lanes[entity]
+	key := laneKeyOf(entity)
+	s, la := r.s, p.lanes[key]
 	switch {
 	case la == nil:
-		if at, ok := p.parked.at(entity); ok && at.head == laneSeq {
+		if at, ok := p.parked[key]; ok && at.head == laneSeq {
 			s.q.rerun(p, entity, laneSeq)
+		} else if at, ok := p.spilled[key]; ok && at.head == laneSeq {
+			s.q.spilled.reload(spilledAt{p, key}, true)
 		}
 	case la.state == processing && la.accepted.LaneSeq == laneSeq:
 		if _, counts := p.reports.current(la.accepted); counts {
@@ -214,8 +217,6 @@ func (r *reportReader) resume(p *partition, entity schemas.EntityKey, laneSeq in
 			s.q.dispatch.remove(s.q.dispatch.find(la.head.Destination), func(o *lane) bool { return o == la })
 			s.q.schedule(la)
 		}
-	case la.state == spilled && la.tail == laneSeq-1:
-		s.q.spilled.reload(la, true)
 	}
 }
 

@@ -165,7 +165,7 @@ func (s *scheduler) committed(group []completion, fenced map[int32]bool) (lost [
 		default:
 			s.q.applyResult(c.e, &c.res)
 		}
-		if p.roomForPage() > 0 || len(p.needsRefill) > 0 {
+		if p.roomForPage() > 0 || p.wantsRefill() {
 			signal(s.q.toLoad)
 		}
 	}
@@ -191,7 +191,7 @@ func (s *scheduler) endWrite(p *partition, fenced bool, then func()) (lost bool)
 		s.q.dropPartition(p, errFenced)
 	}
 	then()
-	if len(p.needsRefill) > 0 {
+	if p.wantsRefill() {
 		signal(s.q.toLoad)
 	}
 	s.q.results.changed.Broadcast()

@@ -4,6 +4,8 @@ import (
 	"container/heap"
 	"slices"
 	"time"
+
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // A full window spills lanes whose heads wait for their next attempt, or for a destination that takes no attempts: all their
@@ -12,38 +14,48 @@ import (
 const (
 	spillFrom  = time.Second            // a head that waits less is not worth a read
 	spillEvery = 250 * time.Millisecond // how often full windows are looked through
+	crowdedFor = 10 * time.Second       // after maxSpilled was reached: heads that are due make room for a moment each
 	maxProbes  = 64                     // ready heads that stay in memory for a blocked destination, to go on with
-	maxSpilled = 1 << 17                // lanes of one subscription, at some 300 bytes each
+	maxSpilled = 1 << 20                // lanes of one subscription, at some 130 bytes each
 )
 
-// spillList counts the lanes that are spilled. It has those that wait for a time; sinkQueue.spilled has those that wait for a
+// spilledLane is a lane that is spilled. A destination may fail for a day for one entity in a hundred, so memory keeps no more of each
+// than of one that is parked, and what an attempt of its head would not find in the ledger.
+type spilledLane struct {
+	parkedLane
+	due    moment // of its head; 0: it waits for its destination alone
+	since  int64  // Unix time in ns since when its head is to run
+	unmade int32  // of its head, as in entry
+	to     uint16 // the index of its head's destination in dispatcher.order
+	waits  uint8  // the index in guardedAs of the status with which its head waits for a guard; 0: it does not
+	early  bool   // its head is to be tried before its time
+}
+
+var guardedAs = []ledger.Status{"", ledger.WaitingApproval, ledger.WaitingBudget}
+
+// spilledLanes are the lanes of a partition that are spilled.
+type spilledLanes map[laneKey]spilledLane
+
+// spilledAt names a spilled lane, or one that was.
+type spilledAt struct {
+	p   *partition
+	key laneKey
+}
+
+// spillList reloads lanes that are spilled. It has those that wait for a time; sinkQueue.spilled has those that wait for a
 // destination. Callers hold mu.
 type spillList struct {
 	cfg    *Config
-	byTime timeHeap[*lane] // a lane that was reloaded earlier, for another reason, stays in here until its time
-	count  int
+	byTime timeHeap[spilledAt] // a lane that was reloaded earlier, for another reason, stays in here until its time
 	toLoad chan<- struct{}
 }
 
-// add marks a lane as spilled.
-func (s *spillList) add(la *lane) {
-	la.state = spilled
-	s.count++
-}
-
-// unspill marks a lane as no longer spilled.
-func (s *spillList) unspill(la *lane) {
-	la.state = idle
-	s.count--
-}
-
-// waitUntil adds a lane that is to be reloaded at a time.
-func (s *spillList) waitUntil(at time.Time, la *lane) { heap.Push(&s.byTime, timed[*lane]{at, la}) }
-
 // reloadDue reloads the lanes whose time has come.
 func (s *spillList) reloadDue(now time.Time) {
-	for la, ok := s.byTime.pop(now); ok; la, ok = s.byTime.pop(now) {
-		s.reload(la, true)
+	for at, ok := s.byTime.pop(now); ok; at, ok = s.byTime.pop(now) {
+		if x := at.p.spilled[at.key]; x.due != 0 && x.due <= momentOf(now) {
+			s.reload(at, true)
+		}
 	}
 }
 
@@ -59,7 +71,6 @@ func (s *spillList) reloadFor(d *sinkQueue) {
 	}
 	for n := most - d.n; n > 0 && len(d.spilled) > 0; n-- {
 		s.reload(d.spilled[0], blocked)
-		d.spilled[0] = nil
 		d.spilled = d.spilled[1:]
 	}
 }
@@ -67,21 +78,30 @@ func (s *spillList) reloadFor(d *sinkQueue) {
 // hurry lets the lanes that wait for the time of their next attempt at d wait for d alone.
 func (s *spillList) hurry(d *sinkQueue) {
 	for _, x := range s.byTime {
-		if la := x.of; la.state == spilled && la.to == d && la.waits == "" && !la.early {
-			la.early = true
-			d.spilled = append(d.spilled, la)
+		if at := x.of.p.spilled[x.of.key]; at.due == x.at && at.to == d.index && at.waits == 0 && !at.early {
+			at.early = true
+			x.of.p.spilled[x.of.key] = at
+			d.spilled = append(d.spilled, x.of)
 		}
 	}
 	s.reloadFor(d)
 }
 
 // reload asks for a refill of a lane, unless it is no longer spilled. headOnly: only the head is read now, since the actions
-// behind it may be far away in the ledger; they are read after its attempt.
-func (s *spillList) reload(la *lane, headOnly bool) {
-	if la.state != spilled {
+// behind it may be far away in the ledger; they are read after its attempt. Where as many as a window holds are to be refilled, the lane
+// stays spilled until reloadLeft: a million may be due after a pause, which memory and the steps of the loader would not bear.
+func (s *spillList) reload(at spilledAt, headOnly bool) {
+	x, is := at.p.spilled[at.key]
+	if !is {
 		return
 	}
-	s.unspill(la)
+	if len(at.p.needsRefill) >= s.cfg.MaxOpen {
+		x.due = momentOf(time.Now())
+		at.p.spilled[at.key] = x
+		at.p.due = append(at.p.due, at.key)
+		return
+	}
+	la := at.p.unspill(at.key)
 	if headOnly {
 		la.headToReload = la.tail + 1
 	}
@@ -89,14 +109,18 @@ func (s *spillList) reload(la *lane, headOnly bool) {
 	signal(s.toLoad)
 }
 
-// forget removes the lanes of a partition.
-func (s *spillList) forget(p *partition) {
-	for _, la := range p.lanes {
-		if la.state == spilled {
-			s.unspill(la)
+// reloadLeft reloads lanes of a partition that reload has left spilled, as many as there is room for now.
+func (s *spillList) reloadLeft(p *partition) {
+	now := momentOf(time.Now())
+	for len(p.due) > 0 && len(p.needsRefill) < s.cfg.MaxOpen {
+		key := p.due[0]
+		if p.due = p.due[1:]; len(p.due) == 0 {
+			p.due = nil
+		}
+		if x := p.spilled[key]; x.due != 0 && x.due <= now { // else it was reloaded for another reason, and has a time of its own again
+			s.reload(spilledAt{p, key}, true)
 		}
 	}
-	s.byTime.removeAll(func(la *lane) bool { return la.partition == p })
 }
 
 // probes returns how many ready heads stay in memory for a blocked destination, however full the window is.
@@ -127,6 +151,15 @@ func (l *loader) makeRoom() {
 			l.spillReady(p)
 		}
 	}
+	n := s.q.spilledLanes()
+	if n >= s.q.cfg.maxSpilled {
+		l.noRoom = time.Now()
+	}
+	if n >= s.q.cfg.maxSpilled && time.Since(l.warned) >= time.Minute {
+		l.warned = time.Now()
+		l.log.Warn("as many entities wait for their destinations as memory may have; the others of the subscription wait behind them: mend what fails, "+
+			"shorten its retry.within, or run more processes", "entities", n)
+	}
 	for _, d := range s.q.dispatch.order {
 		s.q.spilled.reloadFor(d)
 	}
@@ -135,19 +168,22 @@ func (l *loader) makeRoom() {
 // spillWaiting spills lanes whose heads wait for their next attempt, but for those that are early and only settle: nothing would know that.
 func (l *loader) spillWaiting(p *partition) {
 	s := l.s
-	soon, before := time.Now().Add(spillFrom), s.q.spilled.count
+	soon, before := time.Now().Add(spillFrom), s.q.spilledLanes()
+	room := s.q.cfg.maxSpilled - before
 	for _, la := range p.lanes {
-		if p.open <= s.q.cfg.MaxOpen/2 || s.q.spilled.count >= maxSpilled {
+		if p.open <= s.q.cfg.MaxOpen/2 || room <= 0 {
 			break
 		}
 		settles := la.state == waiting && la.head.own.After(la.head.notBefore) && la.head.settling(s.q.dispatch.find(la.head.Destination).Settle) > 0
 		if la.state == waiting && la.head.notBefore.After(soon) && !settles {
-			s.q.spilled.waitUntil(la.head.notBefore, la)
-			s.q.spill(la)
+			at := spilledAt{p, la.key}
+			heap.Push(&s.q.spilled.byTime, timed[spilledAt]{momentOf(la.head.notBefore), at})
+			s.q.spill(la, momentOf(la.head.notBefore))
+			room--
 		}
 	}
-	if s.q.spilled.count > before {
-		s.q.timers.heap.removeAll(func(e *entry) bool { return e.lane.state == spilled })
+	if room < s.q.cfg.maxSpilled-before {
+		s.q.timers.heap.removeAll(func(e *entry) bool { return e.lane.state == retired })
 	}
 }
 
@@ -158,12 +194,12 @@ func (l *loader) spillReady(p *partition) {
 		if !d.blocked() {
 			continue
 		}
-		kept := 0
+		kept, room := 0, s.q.cfg.maxSpilled-s.q.spilledLanes()
 		var out []*lane
 		left := p.open
 		s.q.dispatch.remove(d, func(la *lane) bool {
 			kept++
-			if la.partition != p || kept <= s.q.spilled.probes() || left <= s.q.cfg.MaxOpen/2 || s.q.spilled.count+len(out) >= maxSpilled {
+			if la.partition != p || kept <= s.q.spilled.probes() || left <= s.q.cfg.MaxOpen/2 || len(out) >= room {
 				return false
 			}
 			left -= la.n
@@ -171,8 +207,8 @@ func (l *loader) spillReady(p *partition) {
 			return true
 		})
 		for _, la := range out {
-			s.q.spill(la)
+			s.q.spill(la, 0)
+			d.spilled = append(d.spilled, spilledAt{p, la.key})
 		}
-		d.spilled = append(d.spilled, out...)
 	}
 }

@@ -1,14 +1,18 @@
 package lane
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -47,14 +51,7 @@ func (r *rig) spilledLanes() int {
 	defer r.s.mu.Unlock()
 	n := 0
 	for _, p := range r.s.q.partitions {
-		for _, la := range p.lanes {
-			if la.state == spilled {
-				n++
-			}
-		}
-	}
-	if n != r.s.q.spilled.count {
-		panic(fmt.Sprintf("%d lanes are spilled, %d counted", n, r.s.q.spilled.count))
+		n += len(p.spilled)
 	}
 	return n
 }
@@ -97,6 +94,139 @@ func TestRetriesLeaveTheWindowToOthers(t *testing.T) {
 	})
 }
 
+// One entity in a hundred that fails for a day is hundreds of thousands of lanes: spilled, they take some bytes each.
+func TestMemoryOfSpilledLanes(t *testing.T) {
+	const n = 200_000
+	in(t, crowd, func(t *testing.T, r *rig) {
+		before := heapSize()
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		p := r.s.q.partitions[r.claim]
+		for i := range n {
+			r.s.q.push(p, &ledger.Action{
+				LaneSeq: int64(i + 1), Entity: schemas.EntityKey(fmt.Sprintf("186853002/%d", i)), Status: ledger.Failed, Attempts: 1,
+				NextIn: time.Hour, Destination: destName,
+			}, nil, false)
+			r.loader.spillWaiting(p)
+		}
+		p.loadedTo = n
+		same(t, "spilled, and in memory", []int{len(p.spilled), len(p.lanes)}, []int{n - 4, 4})
+		each := (heapSize() - before) / n
+		t.Logf("%d bytes a lane", each)
+		if each > 160 {
+			t.Errorf("%d bytes a lane", each)
+		}
+		r.s.mu.check = nil // the double of the ledger has none of them
+	})
+}
+
+// Two heads that are due at once, far from each other in the ledger: what is between them is not read.
+func TestHeadsAreReadBackWithoutWhatIsBetween(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		r.sink.do = failWith(sink.ClassBusy)
+		r.s.mu.Lock()
+		r.s.mu.check = nil // it looks at all lanes after each step
+		r.s.mu.Unlock()
+		const n = 2 * pageSize
+		var items []Item
+		for i := range n {
+			items = append(items, r.make(fmt.Sprint("bad", i), nil))
+		}
+		r.Add(r.claim, items)
+		for r.spilledLanes() < n-8 {
+			time.Sleep(time.Second)
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		r.s.mu.Lock()
+		p := r.s.q.partitions[r.claim]
+		first, last := spilledAt{p: p}, spilledAt{p: p}
+		for key, at := range p.spilled {
+			if first.key == (laneKey{}) || at.head < p.spilled[first.key].head {
+				first.key = key
+			}
+			if at.head > p.spilled[last.key].head {
+				last.key = key
+			}
+		}
+		gave := r.mem.given()
+		r.s.q.spilled.reload(first, true)
+		r.s.q.spilled.reload(last, true)
+		r.s.mu.Unlock()
+		synctest.Wait()
+		if n := r.mem.given() - gave; n > 4*smallPage {
+			t.Errorf("%d actions were read", n)
+		}
+		r.s.mu.Lock()
+		defer r.s.mu.Unlock()
+		same(t, "they are back", []bool{p.lanes[first.key] != nil, p.lanes[last.key] != nil}, []bool{true, true})
+	})
+}
+
+// What becomes due while nothing may be attempted, or is to ask its guard, comes back into memory only as the window takes it.
+func TestDueLanesComeBackAsTheWindowTakesThem(t *testing.T) {
+	in(t, crowd, func(t *testing.T, r *rig) {
+		var up atomic.Bool
+		r.sink.do = badUntil(&up)
+		const n = 400
+		r.many("bad", n, nil)
+		time.Sleep(time.Minute)
+		same(t, "all were tried once", r.mem.count(r.claim, ledger.Failed), n)
+		r.SetPauses(Pauses{Since: time.Now()})
+		time.Sleep(time.Hour) // all are due
+		r.s.mu.Lock()
+		p := r.s.q.partitions[r.claim]
+		if lanes := len(p.lanes); lanes > 3*r.cfg.MaxOpen {
+			t.Errorf("%d of %d lanes are in memory, where the window takes %d", lanes, n, r.cfg.MaxOpen)
+		}
+		same(t, "none is lost", len(p.lanes)+len(p.spilled), n)
+		r.s.mu.Unlock()
+		up.Store(true)
+		r.SetPauses(Pauses{})
+		time.Sleep(time.Minute)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 2*n)
+		same(t, "at rest", r.spilledLanes(), 0)
+		checkRepeats(t, r)
+	})
+}
+
+// As many lanes are spilled as memory may have. One more waits in the window, which the others share. The log names the limit.
+func TestMoreRetriesThanAreKept(t *testing.T) {
+	var log bytes.Buffer
+	in(t, func(c *Config) {
+		crowd(c)
+		c.maxSpilled, c.Logger = 40, slog.New(slog.NewTextHandler(&log, nil))
+	}, func(t *testing.T, r *rig) {
+		var up atomic.Bool
+		r.sink.do = badUntil(&up)
+		r.many("bad", 41, nil)
+		r.many("good", 50, nil)
+		time.Sleep(time.Minute)
+		same(t, "the good ones are done", r.mem.count(r.claim, ledger.Done), 100)
+		same(t, "spilled", r.spilledLanes() <= 40, true)
+		r.many("bad too", 20, nil)
+		time.Sleep(10 * time.Second)
+		same(t, "spilled", r.spilledLanes(), 40)
+		if n := strings.Count(log.String(), "as memory may have"); n != 1 {
+			t.Errorf("it was said %d times", n)
+		}
+		same(t, "it is known of its destination", r.Waiting()[destName].Crowded, true)
+		r.s.mu.Lock()
+		p := r.s.q.partitions[r.claim]
+		for key := range p.spilled { // the first that is due
+			r.s.q.spilled.reload(spilledAt{p, key}, true)
+			break
+		}
+		r.s.mu.Unlock()
+		same(t, "even while one of them is tried", r.Waiting()[destName].Crowded, true)
+		up.Store(true)
+		time.Sleep(3 * time.Hour)
+		same(t, "all are done", r.mem.count(r.claim, ledger.Done), 222)
+		same(t, "and that it is over", r.Waiting()[destName].Crowded, false)
+		checkRepeats(t, r)
+	})
+}
+
 // checkRepeats is checkOrder where heads may come again.
 func checkRepeats(t *testing.T, r *rig) {
 	t.Helper()
@@ -121,10 +251,14 @@ func TestSleepingDestinationLeavesTheWindowToOthers(t *testing.T) {
 	in(t, crowd, func(t *testing.T, r *rig) {
 		var held atomic.Bool
 		r.sink.do = func(_ context.Context, a sink.Action) (sink.Outcome, error) {
-			if a.Destination == downName && held.CompareAndSwap(false, true) {
+			if a.Destination != downName {
+				return sink.Outcome{}, nil
+			}
+			if held.CompareAndSwap(false, true) {
 				return sink.Outcome{Code: 429, RetryAfter: 20 * time.Minute},
 					&sink.AttemptError{Class: sink.ClassThrottled, Err: errors.New("slower")}
 			}
+			time.Sleep(time.Second) // what it said is heard before the next begins
 			return sink.Outcome{}, nil
 		}
 		r.many("bad", 50, func(a *ledger.Action) { a.Destination = downName })
@@ -239,7 +373,7 @@ func TestSpillEndsWithTheClaim(t *testing.T) {
 		if err := r.Close(t.Context(), r.claim); err != nil {
 			t.Fatal(err)
 		}
-		same(t, "at rest", r.s.q.spilled.count, 0)
+		same(t, "at rest", r.s.q.spilledLanes(), 0)
 		same(t, "timers", len(r.s.q.spilled.byTime)+len(r.s.q.timers.heap), 0)
 		r.stop()
 		up.Store(true)
@@ -286,10 +420,8 @@ func TestHeadThatEndsWhileItsLaneIsSpilled(t *testing.T) {
 		rested := r.spilledLanes()
 		r.s.mu.Lock()
 		r.mem.mu.Lock()
-		for _, la := range r.s.q.partitions[r.claim].lanes {
-			if la.state == spilled {
-				r.mem.rows[r.claim.ID][la.tail+1].Status = ledger.Done
-			}
+		for _, at := range r.s.q.partitions[r.claim].spilled {
+			r.mem.rows[r.claim.ID][at.head].Status = ledger.Done
 		}
 		r.mem.mu.Unlock()
 		r.s.mu.Unlock()
@@ -322,7 +454,7 @@ func TestPageWithoutRoomForTheLast(t *testing.T) {
 		}
 		p.loadedTo, p.more = b.LaneSeq, false
 		r.loader.refill(p)
-		p.needsRefill[p.lanes["a"]] = struct{}{}
+		p.needsRefill[p.lanes[laneKeyOf("a")]] = struct{}{}
 		fill := p.cfg.MaxOpen + p.cfg.MaxOpen/4 - 1 - p.open
 		p.open += fill
 		r.s.q.open += fill
@@ -331,11 +463,11 @@ func TestPageWithoutRoomForTheLast(t *testing.T) {
 		}
 		r.s.mu.check = nil // the lanes that fill the window are not there
 		defer r.s.mu.Unlock()
-		var needs []string
+		var needs []laneKey
 		for la := range p.needsRefill {
-			needs = append(needs, string(la.entity))
+			needs = append(needs, la.key)
 		}
-		same(t, "what needs a refill", needs, []string{"b"})
+		same(t, "what needs a refill", needs, []laneKey{laneKeyOf("b")})
 		p.open -= fill
 		r.s.q.open -= fill
 	})

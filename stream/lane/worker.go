@@ -255,7 +255,7 @@ func (w *workers) reportedNow(e *entry, d *sinkQueue) bool {
 }
 
 // readReports reads what is reported of a head once more before it dies: a result that has just been answered 202 is to count. What comes
-// within the moment between this and the commit is late. It asks for as long as the ledger is away, until the claim is given up.
+// within the moment between this and the commit is late; who looks at the dead letter is told of it. It asks for as long as the ledger is away, until the claim is given up.
 func (w *workers) readReports(e *entry) {
 	p := e.lane.partition
 	for wait := 50 * time.Millisecond; p.ctx.Err() == nil; wait = min(2*wait, 5*time.Second) {

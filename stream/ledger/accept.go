@@ -29,7 +29,7 @@ type StopFilter struct {
 func (l *Ledger) Stops(ctx context.Context, f StopFilter) ([]Stop, error) {
 	out, err := stops(ctx, l.read, f, "")
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list what is stopped", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("list what is stopped", err)
 	}
 	return out, nil
 }
@@ -82,7 +82,7 @@ func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun 
 		return nil, err
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	return out, nil
 }

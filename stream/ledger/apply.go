@@ -14,7 +14,8 @@ package ledger
 // The gate is called in here, between the two round trips, and not by the batch loop: what it decides on has to be read under the
 // locks, and what it decided written under them. A way out to the loop and back, with the transaction open, would be a third
 // stop in which all of the batch's partitions are locked. One more round trip is needed to read version lines whose waits end, since
-// the first one finds which these are, and one to read rows that leave the gap buffer, since the gate decides which these are.
+// the first one finds which these are, one for lines on which much waits (see inpart.go), and one to read rows that leave the gap buffer,
+// since the gate decides which these are.
 //
 // What happens after the transaction has failed is in bisect.go; after a COMMIT without an answer, in doubt.go.
 
@@ -127,6 +128,9 @@ func (t *batchTx) read(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := t.readLong(ctx); err != nil {
+		return err
+	}
 	return t.checkContinuity()
 }
 
@@ -206,9 +210,7 @@ func (t *batchTx) readLines(ctx context.Context) error {
 				continue
 			}
 			waiting = waiting || w.Claim.waiting > 0
-			lines.fence.Add(w.Claim.ID)
-			lines.entity.Add(string(k.Entity))
-			lines.clock.Add(k.Clock)
+			lines.add(w.Claim.ID, k)
 		}
 	}
 	if lines.n() == 0 {
@@ -218,7 +220,8 @@ func (t *batchTx) readLines(ctx context.Context) error {
 	if err := t.p.Add(ctx, linesRead, func(r *pg.Row) { readLine(r, t.byFence) }, params...); err != nil || !waiting {
 		return err
 	}
-	return t.p.Add(ctx, bufferRead, func(r *pg.Row) { readWaiting(r, t.byFence) }, params...)
+	glance := pg.Int64Param(int64(t.parts[0].Claim.glance()))
+	return t.p.Add(ctx, bufferRead, func(r *pg.Row) { t.byFence[r.Int32()].addWaiting(waitingOf(r)) }, append(params, glance)...)
 }
 
 // readLine adds a version line, one row of linesRead, to the state of its partition.
@@ -234,12 +237,11 @@ func readLine(r *pg.Row, byFence map[int32]*partitionBatch) {
 	w.state.Lines[k] = l
 }
 
-// readWaiting adds a waiting event, one row of bufferRead, to the state of its partition; snapshotLines sorts them.
-func readWaiting(r *pg.Row, byFence map[int32]*partitionBatch) {
-	w := byFence[r.Int32()]
-	g := waitingOf(r)
+// addWaiting adds a waiting event as it was read to the state, and returns its line; snapshotLines sorts them.
+func (w *partitionBatch) addWaiting(g gate.Waiting) gate.VersionLineKey {
 	k := gate.VersionLineKey{Entity: g.Entity, Clock: g.Version.Clock}
 	w.state.Waiting[k] = append(w.state.Waiting[k], g)
+	return k
 }
 
 // waitingOf reads a row with waitingColumns, whose first column, the fence, was read.
@@ -288,6 +290,9 @@ func (t *batchTx) decide(context.Context) error {
 			continue
 		}
 		w.decide(t.seen, t.also.first)
+		if err := w.checkParts(); err != nil {
+			return err
+		}
 		actions := len(t.n.spec.Actions)
 		if w.replay.isShadow() {
 			actions = 0

@@ -149,26 +149,23 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			a, a.State = last, ApprovalApproved
 			return nil
 		case known && same && !more && last.State == ApprovalApproved:
-			if a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = 'used', sends = '' WHERE id = $1 RETURNING *)
-				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID)); err == nil {
+			if a, err = oneApproval(tx.Query(ctx, written(`UPDATE approvals SET state = 'used', sends = '' WHERE id = $1`), last.ID)); err == nil {
 				a.State = ApprovalApproved
 			}
 			return err
 		case known && same && !more && last.State == ApprovalWaiting:
-			a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = CASE WHEN expires_at <= now() THEN 'expired' ELSE state END, sends = CASE WHEN expires_at <= now() THEN '' ELSE sends END,
-				answered_at = CASE WHEN expires_at <= now() THEN now() END WHERE id = $1 RETURNING *)
-				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, last.ID))
+			a, err = oneApproval(tx.Query(ctx, written(`UPDATE approvals SET state = CASE WHEN expires_at <= now() THEN 'expired' ELSE state END, sends = CASE WHEN expires_at <= now() THEN '' ELSE sends END,
+				answered_at = CASE WHEN expires_at <= now() THEN now() END WHERE id = $1`), last.ID))
 			return err
 		case open:
 			if _, err := voidApproval(ctx, tx, last.ID, "what is to be done has changed, or who must approve it, and is asked for anew"); err != nil {
 				return err
 			}
 		}
-		a, err = oneApproval(tx.Query(ctx, `WITH p AS (INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, sends, roles,
+		a, err = oneApproval(tx.Query(ctx, written(`INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, sends, roles,
 				four_eyes, expires_at, asks, tell_at)
 			SELECT s.id, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, now() + $15::bigint * interval '1 microsecond', $16, CASE WHEN $16 <> '' THEN now() END
-			FROM subscriptions s WHERE s.name = $1 ORDER BY s.generation LIMIT 1 RETURNING *)
-			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`,
+			FROM subscriptions s WHERE s.name = $1 ORDER BY s.generation LIMIT 1`),
 			r.Subscription, id, r.Action, r.Destination, r.Digest[:], r.Entity, r.Version, r.Source, pg.Clean(r.EventID, 1000), pg.Clean(r.Type, 400),
 			pg.Clean(r.Why, 1000), pg.Clean(r.Sends, MaxApprovalSends), r.Roles, r.FourEyes, r.Expires.Microseconds(), r.Asks))
 		if err == nil && r.Overtaken && !r.Doubt { // no answer could make it run: nobody is told
@@ -177,7 +174,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 		return err
 	})
 	if err != nil {
-		return Approval{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return Approval{}, pg.Unavailable(op, err)
 	}
 	return a, nil
 }
@@ -249,6 +246,19 @@ func (t *claimTx) asked(ctx context.Context) error {
 	return err
 }
 
+// written returns the statement that gives the approvals that write, an UPDATE or INSERT, has written.
+func written(write string) string {
+	return `WITH p AS (` + write + ` RETURNING *) SELECT ` + approvalColumns + ` FROM p JOIN subscriptions s ON s.id = p.subscription`
+}
+
+func approvalsOf(op string, rows pgx.Rows, err error) ([]Approval, error) {
+	var list []Approval
+	if err == nil {
+		list, err = pgx.CollectRows(rows, scanApproval)
+	}
+	return list, pg.Unavailable(op, err)
+}
+
 func oneApproval(rows pgx.Rows, err error) (Approval, error) {
 	if err != nil {
 		return Approval{}, err
@@ -293,21 +303,19 @@ func (l *Ledger) AnswerApproval(ctx context.Context, id int64, w ApprovalAnswer)
 		case w.DryRun:
 			return nil
 		case w.Approve && a.FourEyes && a.FirstBy == "":
-			a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET first_by = $2, reason = $3 WHERE id = $1 RETURNING *)
-				SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, by, reason))
+			a, err = oneApproval(tx.Query(ctx, written(`UPDATE approvals SET first_by = $2, reason = $3 WHERE id = $1`), id, by, reason))
 			return err
 		case w.Approve:
 			state = ApprovalApproved
 		}
-		a, err = oneApproval(tx.Query(ctx, `WITH p AS (UPDATE approvals SET state = $2, sends = CASE $2 WHEN 'approved' THEN sends ELSE '' END, answered_by = $3, reason = $4, answered_at = now() WHERE id = $1 RETURNING *)
-			SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription`, id, string(state), by, reason))
+		a, err = oneApproval(tx.Query(ctx, written(`UPDATE approvals SET state = $2, sends = CASE $2 WHEN 'approved' THEN sends ELSE '' END, answered_by = $3, reason = $4, answered_at = now() WHERE id = $1`), id, string(state), by, reason))
 		return err
 	})
 	if _, ours := errors.AsType[*schemas.Error](err); ours {
 		return Approval{}, err
 	}
 	if err != nil {
-		return Approval{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return Approval{}, pg.Unavailable(op, err)
 	}
 	return a, nil
 }
@@ -349,27 +357,13 @@ func (l *Ledger) Approvals(ctx context.Context, q ApprovalQuery) ([]Approval, er
 	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`
 		WHERE ($1::text[] IS NULL OR split_part(s.name, '.', 1) = ANY ($1)) AND ($2 = '' OR p.state = $2) AND ($3 = 0 OR p.id < $3) ORDER BY p.id DESC LIMIT $4`,
 		q.Teams, string(q.State), q.Before, q.Limit)
-	var list []Approval
-	if err == nil {
-		list, err = pgx.CollectRows(rows, scanApproval)
-	}
-	if err != nil {
-		return nil, Unavailable("list the approvals", err)
-	}
-	return list, nil
+	return approvalsOf("list the approvals", rows, err)
 }
 
 // ApprovalsWaiting lists those that wait for a person's word, the oldest first.
 func (l *Ledger) ApprovalsWaiting(ctx context.Context, limit int) ([]Approval, error) {
 	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.state = 'waiting' ORDER BY p.id LIMIT $1`, limit)
-	var list []Approval
-	if err == nil {
-		list, err = pgx.CollectRows(rows, scanApproval)
-	}
-	if err != nil {
-		return nil, Unavailable("list the approvals that wait", err)
-	}
-	return list, nil
+	return approvalsOf("list the approvals that wait", rows, err)
 }
 
 // LastApproval returns the newest of an action. Kinds: NotFound, Unavailable.
@@ -380,10 +374,7 @@ func (l *Ledger) LastApproval(ctx context.Context, action schemas.ActionID) (App
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, schemas.Errorf(schemas.NotFound, op, "action %s has none", action)
 	}
-	if err != nil {
-		return a, Unavailable(op, err)
-	}
-	return a, nil
+	return a, pg.Unavailable(op, err)
 }
 
 // Approval returns one. Kinds: NotFound, Unavailable.
@@ -392,10 +383,7 @@ func (l *Ledger) Approval(ctx context.Context, id int64) (Approval, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, schemas.Errorf(schemas.NotFound, "read an approval", "there is no approval %d; `forebay approvals list` lists those that wait", id)
 	}
-	if err != nil {
-		return a, Unavailable("read an approval", err)
-	}
-	return a, nil
+	return a, pg.Unavailable("read an approval", err)
 }
 
 // unclosed are the questions that have ended, and whose destinations were told of them, or may have been: not while somebody is about that, nor where
@@ -410,14 +398,7 @@ func (l *Ledger) TakeUntold(ctx context.Context, held time.Duration, n int) ([]A
 			WHERE id = ANY (ARRAY(SELECT id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() ORDER BY tell_at LIMIT $2 FOR UPDATE SKIP LOCKED)
 				|| ARRAY(SELECT id FROM approvals WHERE `+unclosed+` ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
 		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription ORDER BY p.id`, held.Microseconds(), n)
-	var list []Approval
-	if err == nil {
-		list, err = pgx.CollectRows(rows, scanApproval)
-	}
-	if err != nil {
-		return nil, Unavailable("take the questions that nobody was told of", err)
-	}
-	return list, nil
+	return approvalsOf("take the questions that nobody was told of", rows, err)
 }
 
 // Telling is how a try to tell a destination of a question, or of its end, has ended.
@@ -436,16 +417,10 @@ func (l *Ledger) EndTelling(ctx context.Context, id int64, t Telling) error {
 		_, err := l.hot.Exec(ctx, `UPDATE approvals SET closed_at = CASE WHEN $2 OR $5::bigint = 0 THEN now() END, tell_error = $3, tell_tries = tell_tries - CASE WHEN $4 THEN 1 ELSE 0 END,
 			tell_at = CASE WHEN NOT $2 AND $5::bigint > 0 THEN now() + $5::bigint * interval '1 microsecond' END
 			WHERE id = $1 AND closed_at IS NULL`, id, t.Told, pg.Clean(t.Error, 1000), t.NotMade, t.Again.Microseconds())
-		if err != nil {
-			return Unavailable("keep how the end of a question was told", err)
-		}
-		return nil
+		return pg.Unavailable("keep how the end of a question was told", err)
 	}
 	_, err := l.hot.Exec(ctx, `UPDATE approvals SET told_at = CASE WHEN $2 THEN now() END, made = $6, tell_error = $3, tell_tries = tell_tries - CASE WHEN $4 THEN 1 ELSE 0 END,
 			tell_first = CASE WHEN $4 AND tell_tries = 1 THEN NULL ELSE tell_first END, tell_at = CASE WHEN NOT $2 AND $5::bigint > 0 THEN now() + $5::bigint * interval '1 microsecond' END
 		WHERE id = $1 AND told_at IS NULL`, id, t.Told, pg.Clean(t.Error, 1000), t.NotMade, t.Again.Microseconds(), pg.Clean(t.Made, 200))
-	if err != nil {
-		return Unavailable("keep how a question was told", err)
-	}
-	return nil
+	return pg.Unavailable("keep how a question was told", err)
 }

@@ -70,10 +70,7 @@ FROM backfills f WHERE f.fence = ANY ($1) AND f.ended_at IS NULL AND f.id > $2 O
 			return r.Backfill, err
 		})
 	}
-	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the backfills of " + n.spec.Name, Err: pg.Redact(err)}
-	}
-	return list, nil
+	return list, pg.Unavailable("read the backfills of "+n.spec.Name, err)
 }
 
 // EndBackfill stores the outcome of a request, under the fence. After a failure, the events that wait for the answer are due at once:
@@ -103,7 +100,7 @@ func (n *Namespace) EndBackfill(ctx context.Context, c *Claim, id int64, end Bac
 		return err
 	})
 	if err != nil {
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "end a backfill of " + n.spec.Name, Err: pg.Redact(err)}
+		return false, pg.Unavailable("end a backfill of "+n.spec.Name, err)
 	}
 	return fenced, nil
 }

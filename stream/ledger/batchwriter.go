@@ -176,6 +176,8 @@ func (b batchWriter) untilDone(ctx context.Context, parts []*partitionBatch) err
 		case possibleDuplicate:
 			b.askAllKeys(parts)
 			continue
+		case tooLittle:
+			continue
 		}
 		last = err
 		b.n.ledger.cfg.Logger.WarnContext(ctx, "ledger batch failed; trying again", "subscription", b.n.spec.Name, "try", try+1, "error", pg.Redact(err))

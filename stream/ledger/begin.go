@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
@@ -29,7 +28,7 @@ func (n *Namespace) Begin(ctx context.Context, offsets map[Partition]int64) (map
 		return err
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "store the beginning of " + n.spec.Name, Err: pg.Redact(err)}
+		return nil, pg.Unavailable("store the beginning of "+n.spec.Name, err)
 	}
 	return stored, nil
 }
@@ -76,7 +75,7 @@ func (n *Namespace) Began(ctx context.Context) (time.Time, error) {
 	var began *time.Time
 	err := n.ledger.quick.QueryRow(ctx, `SELECT began_at FROM subscriptions WHERE id = $1`, n.id).Scan(&began)
 	if err != nil {
-		return time.Time{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read the beginning of " + n.spec.Name, Err: pg.Redact(err)}
+		return time.Time{}, pg.Unavailable("read the beginning of "+n.spec.Name, err)
 	}
 	if began == nil {
 		return time.Time{}, nil

@@ -157,14 +157,14 @@ func split(parts []*partitionBatch, at int) (left, right []*partitionBatch, join
 	}
 	return left, right, func() {
 		for _, h := range halves {
-			h.w.applied = joined(h.l.applied, h.r.applied, len(h.l.Records))
+			h.w.applied = h.l.applied.Join(h.r.applied, len(h.l.Records))
 		}
 	}
 }
 
-// joined returns the result of a slice whose two parts were applied one after the other; shift is how many records the first one has. If the
+// Join returns the result of a slice whose two parts were applied one after the other; shift is how many records the first one has. If the
 // partition ends with one of them, the result is that one's alone: whoever claims it next reads the other's from the tables.
-func joined(l, r Applied, shift int) Applied {
+func (l Applied) Join(r Applied, shift int) Applied {
 	switch {
 	case l.Refused != nil, l.Fenced, l.ReplayEnded:
 		return l

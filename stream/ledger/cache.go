@@ -12,12 +12,14 @@ type lineCache struct {
 	hand           *cachedLine // nil: at the oldest
 	turn           uint32      // counts batches; see cachedLine.turn
 	waiting        int         // events on all lines; see shed
+	parked         int         // those that are parked on lines that may be read in part
 }
 
 // cachedLine is one version line; line is nil if it has not begun.
 type cachedLine struct {
 	line    *gate.VersionLine
 	waiting []gate.Waiting
+	parked  int // how many of these are, if the line may be read in part: none, or all
 
 	key          gate.VersionLineKey
 	used         bool
@@ -32,9 +34,11 @@ type cachedLine struct {
 
 const (
 	defaultCacheLines = 32768
-	// waitingPerLine is how many events may wait on all cached lines together, for each line that there may be. What is parked has no cap of
-	// the policy's: a hundred thousand on one line are kept, as many on each of a thousand are not.
+	// waitingPerLine is how many events may wait on all cached lines together, for each line that there may be: more than the policy's caps let wait.
 	waitingPerLine = 4
+	// linesPerParked is the same for what is parked, turned round: no cap bounds that, and each claim of a process keeps as much. To read it again
+	// costs little, as no line of it that is long is read whole.
+	linesPerParked = 2
 )
 
 func newLineCache(lines int) *lineCache {
@@ -76,16 +80,26 @@ func (c *lineCache) put(k gate.VersionLineKey, line *gate.VersionLine, waiting [
 
 // update changes a line of the cache, and what waits on it.
 func (c *lineCache) update(l *cachedLine, line *gate.VersionLine, waiting []gate.Waiting) {
+	parked := 0
+	if len(waiting) > 0 && mayBeReadInPart(waiting) {
+		parked = len(waiting)
+	}
 	c.waiting += len(waiting) - len(l.waiting)
-	l.line, l.waiting = line, waiting
+	c.parked += parked - l.parked
+	l.line, l.waiting, l.parked = line, waiting, parked
 }
 
-// shed drops lines on which events wait until no more wait than may: those first that were not used lately. Dirty lines stay.
+// shed drops lines on which events wait until no more wait, and no more are parked, than may: those first that were not used lately. Dirty lines stay.
 func (c *lineCache) shed() {
 	for _, used := range []bool{false, true} {
-		for l := c.oldest; l != nil && c.waiting > waitingPerLine*c.max; {
+		for l := c.oldest; l != nil; {
+			tooMany := c.waiting > waitingPerLine*c.max
+			tooManyParked := linesPerParked*c.parked > c.max
+			if !tooMany && !tooManyParked {
+				return
+			}
 			newer := l.newer
-			if len(l.waiting) > 0 && l.used == used && !l.dirty() {
+			if (tooMany && len(l.waiting) > 0 || tooManyParked && l.parked > 0) && l.used == used && !l.dirty() {
 				c.drop(l.key)
 			}
 			l = newer
@@ -120,6 +134,7 @@ func (c *lineCache) drop(k gate.VersionLineKey) {
 	}
 	delete(c.lines, k)
 	c.waiting -= len(l.waiting)
+	c.parked -= l.parked
 	l.gone = true
 	if c.hand == l {
 		c.hand = l.newer

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
@@ -13,7 +12,7 @@ import (
 // Now returns the time of the database's clock.
 func (n *Namespace) Now(ctx context.Context) (now time.Time, err error) {
 	if err := n.ledger.quick.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now); err != nil {
-		return now, &schemas.Error{Kind: schemas.Unavailable, Op: "ask the database for the time", Err: pg.Redact(err)}
+		return now, pg.Unavailable("ask the database for the time", err)
 	}
 	return now, nil
 }
@@ -31,7 +30,7 @@ func (n *Namespace) CaughtUp(ctx context.Context, at time.Time, claims []*Claim)
 		err = n.ledger.transact(ctx, func(tx pgx.Tx) error { return caughtUp(ctx, tx, at, claims) })
 	}
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "note that " + n.spec.Name + " has caught up", Err: pg.Redact(err)}
+		return pg.Unavailable("note that "+n.spec.Name+" has caught up", err)
 	}
 	if len(behind) > 0 {
 		return &BehindError{behind}

@@ -22,6 +22,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -302,6 +303,9 @@ func (t *claimTx) restoreLines(ctx context.Context) error {
 	return err
 }
 
+// manyParked is how many parked events a claim counts. Where there are as many, it takes it that some wait as long as it lasts.
+const manyParked = 10_000
+
 // load brings the partition's state up to date and reads it: it writes the version lines that the former owner left unwritten, then
 // reads how much waits in the gap buffer, the windows, below which offset a former topic's rejected records are, and which actions have
 // ended. The claim holds the fence's lock: the former owner changes none of this any more.
@@ -311,12 +315,17 @@ func (t *claimTx) load(ctx context.Context) error {
 		return err
 	}
 	// Events that are held for an operator do not wait for a gap to be filled, and are not counted.
-	err := t.tx.QueryRow(ctx, `SELECT count(*), count(*) FILTER (WHERE decision = 'buffered'),
-		coalesce(sum(octet_length(packed)) FILTER (WHERE decision = 'buffered'), 0)
-		FROM buffer WHERE fence = $1 AND decision <> 'held'`, c.ID).Scan(&c.waiting, &c.buffered, &c.bytes)
+	var parked int
+	err := t.tx.QueryRow(ctx, `SELECT (SELECT count(*) FROM (SELECT FROM buffer WHERE fence = $1 AND decision = 'parked' ORDER BY entity, clock LIMIT $2) p),
+		count(*), coalesce(sum(octet_length(packed)), 0) FROM buffer WHERE fence = $1 AND deadline IS NOT NULL AND decision = 'buffered'`,
+		c.ID, manyParked).Scan(&parked, &c.buffered, &c.bytes)
 	if err != nil {
 		return err
 	}
+	if parked == manyParked {
+		parked = math.MaxInt32 / 2
+	}
+	c.waiting = parked + c.buffered
 	// The windows are read again here, under the fence's lock: while this claim waited for it, another window may have been opened, and
 	// the former owner may have written into it.
 	win, err := t.n.windows.read(ctx, t.tx)

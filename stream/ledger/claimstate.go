@@ -32,20 +32,21 @@ type claimState struct {
 	laneSeq  int64 // the next lane_seq to give
 	buffered int   // events of the partition that wait with a deadline
 	bytes    int64 // of their copies
-	waiting  int   // events of the partition that wait, parked ones included, held ones not
+	waiting  int   // events of the partition that wait, parked ones included (see manyParked), held ones not
 	// overdueAt is the database's clock, in Postgres microseconds, when NextDeadline last found a deadline; 0 before.
 	// Expire ends no wait that became overdue later: the end of the log was not observed after it (P5).
 	overdueAt      int64
 	cache          *lineCache
 	dirty          dirtyLines
-	foldedInWindow int32 // the window that was current when no event of an earlier one was left that a version line lacks
-	forgotIn       int32 // the window that was current when ForgetLines last found nothing more
+	foldedInWindow int32    // the window that was current when no event of an earlier one was left that a version line lacks
+	sought         OldLines // without keys: how far ForgetLines last came, and in which window the search for that began
 
 	// Shared with those who record results.
 	revision atomic.Int64 // of progress, as the last batch left it
 	mu       sync.Mutex
 	spans    []laneSpan // ascending: which window an action belongs to
 	marks    marks.Marks
+	revived  int64                     // see Revived
 	asked    map[schemas.ActionID]bool // of which actions an approval may be open: those of which none is used
 }
 
@@ -76,6 +77,24 @@ func (c *Claim) closedBelow() int64 {
 		return c.spans[n-1].from
 	}
 	return 0
+}
+
+// Revived notes that an action that had ended runs again: what it had of its payload went when it ended.
+func (c *Claim) Revived(laneSeq int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.revived == 0 || laneSeq < c.revived {
+		c.revived = laneSeq
+	}
+}
+
+// TakeRevived returns the lowest lane_seq that Revived was called with since the last TakeRevived; 0: none.
+func (c *Claim) TakeRevived() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	laneSeq := c.revived
+	c.revived = 0
+	return laneSeq
 }
 
 // low returns the lane_seq below which every action has ended or has a row.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
@@ -150,6 +151,12 @@ func newLineKeyRows() *lineKeyRows {
 	r := &lineKeyRows{}
 	r.columns = columns{{"fence", &r.fence}, {"entity", &r.entity}, {"clock", &r.clock}}
 	return r
+}
+
+func (r *lineKeyRows) add(fence int32, k gate.VersionLineKey) {
+	r.fence.Add(fence)
+	r.entity.Add(string(k.Entity))
+	r.clock.Add(k.Clock)
 }
 
 // placeRows name rows by fence and offset.

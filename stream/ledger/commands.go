@@ -77,10 +77,7 @@ WHERE $2 = 0 AND r.fence = ANY ($1) AND r.ended_at IS NULL ORDER BY id`, idsOf(c
 			return r.Command, err
 		})
 	}
-	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the commands for " + n.spec.Name, Err: pg.Redact(err)}
-	}
-	return list, nil
+	return list, pg.Unavailable("read the commands for "+n.spec.Name, err)
 }
 
 // ApplyCommand carries out a command about an event and stores its outcome, in one transaction under the fence. Errors and results are as

@@ -76,7 +76,7 @@ func (n *Namespace) Commit(ctx context.Context, r Result, s sink.Statement) (tag
 	case isStatement(err), errors.Is(err, ErrFenced):
 		return "", err
 	}
-	return "", &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	return "", pg.Unavailable(op, err)
 }
 
 // Committed finds out whether an action is recorded as done, after a Commit of it that ended with the kind Unavailable. It waits for that
@@ -97,7 +97,7 @@ func (n *Namespace) Committed(ctx context.Context, r Result) (done bool, err err
 		return answered(err)
 	})
 	if err != nil && !errors.Is(err, ErrFenced) {
-		err = &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		err = pg.Unavailable(op, err)
 	}
 	return done, err
 }
@@ -231,13 +231,15 @@ func remaining(ctx context.Context) string {
 }
 
 // executeAndCommit executes the statement and commits, in one round trip. What the server refuses is a [sink.StatementError]; after
-// any other error the COMMIT may have been done.
+// any other error the COMMIT may have been done. An error that ends the session, as that of a server that stops or of a pooler that has lost it,
+// refuses nothing, and takes nothing back of a COMMIT that was answered.
 func executeAndCommit(ctx context.Context, conn *pgxpool.Conn, s sink.Statement) (tag string, err error) {
 	var batch pgconn.Batch
 	batch.ExecParams(s.SQL, s.Params, nil, nil, nil)
 	batch.ExecParams(pg.Commit.SQL, nil, nil, nil, nil)
 	answered := pg.Committing(conn.Conn().PgConn())
 	results := conn.Conn().PgConn().ExecBatch(ctx, &batch)
+	committed := false
 	for i := 0; results.NextResult(); i++ {
 		commandTag, failed := results.ResultReader().Close()
 		if failed != nil {
@@ -245,17 +247,22 @@ func executeAndCommit(ctx context.Context, conn *pgxpool.Conn, s sink.Statement)
 		}
 		if i == 0 {
 			tag = commandTag.String()
-		} else if commandTag.String() != "COMMIT" {
+		} else if committed = commandTag.String() == "COMMIT"; !committed {
 			_ = results.Close()
 			return "", fmt.Errorf("commit: the server said %s", commandTag)
 		}
 	}
 	err = results.Close()
-	if !pg.Unanswered(err) {
+	if committed {
 		answered()
+		return tag, nil
 	}
+	if conn.Conn().IsClosed() {
+		return "", err
+	}
+	answered()
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return "", &sink.StatementError{Err: refused}
 	}
-	return tag, err
+	return "", err
 }

@@ -213,6 +213,34 @@ func TestCommitCutAnywherePaysOnce(t *testing.T) {
 	}
 }
 
+// The server, or a pooler before it, ends the session behind the COMMIT: what it has said stands, and what nobody has heard is asked for.
+func TestCommitThatASessionEndsBehind(t *testing.T) {
+	t.Parallel()
+	for name, cut := range map[string]*cut{
+		"heard": {Commit: true, Fatal: "57P01", Told: true}, "not heard": {Commit: true, Fatal: "08P01"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			pay := till(f)
+			p, g := throughProxy(t, f)
+			c := g.claim(0)
+			g.apply(c, seq(0, "a", 1))
+			p.Cut.Store(cut)
+			tag, err := g.n.Commit(t.Context(), done(c, 1, 1), pay(1))
+			if cut.Told && (tag != "INSERT 0 1" || err != nil) || !cut.Told && schemas.KindOf(err) != schemas.Unavailable {
+				t.Errorf("%q, %v", tag, err)
+			}
+			if was, err := g.n.Committed(t.Context(), done(c, 1, 1)); !was || err != nil {
+				t.Errorf("committed: %t, %v", was, err)
+			}
+			if f.paid(1) != 1 || f.statusOf(1) != "done" {
+				t.Errorf("paid %d times, status %s", f.paid(1), f.statusOf(1))
+			}
+		})
+	}
+}
+
 // A transaction in doubt may still be on its way when the action is tried again: the second one waits for it.
 func TestCommitWaitsForTheOneInDoubt(t *testing.T) {
 	t.Parallel()

@@ -111,53 +111,47 @@ func (c Config) settings(hot bool) map[string]string {
 	return s
 }
 
-func (l *Ledger) hotPool(ctx context.Context) (*Pool, error) {
-	return l.pool(ctx, l.cfg.settings(true), l.cfg.MaxConns, l.cfg.TxTimeout)
-}
-
-// readPool is for operators' lists and counts: a filter that finds little reads much. Of a table without statistics, as a new window is,
-// Postgres takes any range of time for so large that it reads all of the table. What people look at gets no workers of its own beside
-// the batches: a page of the newest events among 60,000/s took 35 ms with two of them.
-func (l *Ledger) readPool(ctx context.Context) (*Pool, error) {
-	return l.slowPool(ctx, 2, map[string]string{"enable_seqscan": "off", "max_parallel_workers_per_gather": "0"})
-}
-
-// sweepPool is for what sweeps find out and delete, one statement after another: windows are dropped whatever operators list meanwhile, and
-// no list waits for a sweep.
-func (l *Ledger) sweepPool(ctx context.Context) (*Pool, error) { return l.slowPool(ctx, 1, nil) }
-
-// slowPool is for statements that may read much, and for which nothing that runs waits. also are settings beside the usual ones.
-func (l *Ledger) slowPool(ctx context.Context, conns int32, also map[string]string) (*Pool, error) {
-	settings := l.cfg.settings(false)
-	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout * 5 / 4)
-	maps.Copy(settings, also)
-	return l.pool(ctx, settings, conns, l.cfg.TxTimeout*7/5)
-}
-
-// lookPool is for what operators look at and ask by key, their sessions among it. Its client waits for longer than any of them does: that they
-// queue for a connection must not be taken for a server that hangs, which costs what runs its idle connections.
-func (l *Ledger) lookPool(ctx context.Context) (*Pool, error) {
-	return l.probePool(ctx, 2, l.cfg.TxTimeout*7/5)
-}
-
-// quickPool is for probes by key of what runs, and for what is read every second.
-func (l *Ledger) quickPool(ctx context.Context) (*Pool, error) {
-	return l.probePool(ctx, 4, l.cfg.TxTimeout/2)
-}
-
-// probePool is for probes by key that somebody waits for.
-func (l *Ledger) probePool(ctx context.Context, conns int32, within time.Duration) (*Pool, error) {
-	settings := l.cfg.settings(false)
-	settings["statement_timeout"] = pg.Milliseconds(l.cfg.TxTimeout / 4)
-	return l.pool(ctx, settings, conns, within)
-}
-
-// sinkPool is for the statements of sinks, beside some of ours: each is planned when it is executed. A sink's statement has its own time
-// limit, see Commit.
-func (l *Ledger) sinkPool(ctx context.Context) (*Pool, error) {
-	settings := l.cfg.settings(false)
-	settings["plan_cache_mode"] = "force_custom_plan"
-	return l.pool(ctx, settings, l.cfg.StatementConns, l.cfg.TxTimeout)
+// pools makes the pools. A statement of a slow one may read much, and nothing that runs waits for it; one of a probe is by key, and somebody
+// waits for it.
+func (l *Ledger) pools(ctx context.Context) (err error) {
+	tx := l.cfg.TxTimeout
+	within := func(limit time.Duration, also map[string]string) map[string]string {
+		settings := l.cfg.settings(false)
+		settings["statement_timeout"] = pg.Milliseconds(limit)
+		maps.Copy(settings, also)
+		return settings
+	}
+	slow, probe := tx*5/4, tx/4
+	sinks := l.cfg.settings(false)
+	sinks["plan_cache_mode"] = "force_custom_plan"
+	for _, p := range []struct {
+		pool     **Pool
+		settings map[string]string
+		conns    int32
+		limit    time.Duration
+	}{
+		{&l.hot, l.cfg.settings(true), l.cfg.MaxConns, tx},
+		// For operators' lists and counts: a filter that finds little reads much. Of a table without statistics, as a new window is, Postgres
+		// takes any range of time for so large that it reads all of the table. What people look at gets no workers of its own beside the
+		// batches: a page of the newest events among 60,000/s took 35 ms with two of them.
+		{&l.read, within(slow, map[string]string{"enable_seqscan": "off", "max_parallel_workers_per_gather": "0"}), 2, tx * 7 / 5},
+		// For what sweeps find out and delete, one statement after another: windows are dropped whatever operators list meanwhile, and no list
+		// waits for a sweep.
+		{&l.sweep, within(slow, nil), 1, tx * 7 / 5},
+		// For what operators look at and ask by key, their sessions among it. Its client waits for longer than any of them does: that they queue
+		// for a connection must not be taken for a server that hangs, which costs what runs its idle connections.
+		{&l.look, within(probe, nil), 2, tx * 7 / 5},
+		// For probes by key of what runs, and for what is read every second.
+		{&l.quick, within(probe, nil), 4, tx / 2},
+		// For the statements of sinks, beside some of ours: each is planned when it is executed. A sink's statement has its own time limit,
+		// see Commit.
+		{&l.sinkConns, sinks, l.cfg.StatementConns, tx},
+	} {
+		if *p.pool, err = l.pool(ctx, p.settings, p.conns, p.limit); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (l *Ledger) pool(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {

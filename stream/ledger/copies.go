@@ -40,8 +40,8 @@ type WithoutCopyPage struct {
 	Upto int64
 	More bool // the walk ended at its limit
 	// Left is the lane_seq of the first action without a copy that was passed over, because its event is not below the
-	// offset asked for; 0: none.
-	Left int64
+	// offset asked for; 0: none. LeftOffset is the lowest offset of all those.
+	Left, LeftOffset int64
 }
 
 // Copy is a payload copy of an action.
@@ -65,7 +65,7 @@ func (n *Namespace) WithoutCopy(ctx context.Context, c *Claim, after, belowOffse
 		return err
 	})
 	if err != nil {
-		return WithoutCopyPage{}, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return WithoutCopyPage{}, pg.Unavailable(op, err)
 	}
 	return page, nil
 }
@@ -115,8 +115,9 @@ func pageOf(walked []lookedAt, belowOffset int64, limit int) (page WithoutCopyPa
 		case !w.bare:
 		case w.Pointer.Offset >= belowOffset:
 			if page.Left == 0 {
-				page.Left = w.LaneSeq
+				page.Left, page.LeftOffset = w.LaneSeq, w.Pointer.Offset
 			}
+			page.LeftOffset = min(page.LeftOffset, w.Pointer.Offset)
 		default:
 			page.Actions = append(page.Actions, w.WithoutCopy)
 		}
@@ -191,34 +192,51 @@ func (r withoutCopyRead) scan(rows pgx.Rows, err error) ([]lookedAt, error) {
 
 // Copy stores payload copies of actions of one claim, in transactions of at most 4 MiB (a larger copy has one of its
 // own). What is done, or has a copy, is left alone, so that storing again changes nothing. fenced says that the claim has
-// lost its fence; then nothing more was written. It tries until ctx ends, and may be called while the claim's owner
-// applies and results are recorded.
+// lost its fence; then nothing more was written. It may be called while the claim's owner applies and results are recorded. Errors are those of
+// untilDone.
 func (n *Namespace) Copy(ctx context.Context, c *Claim, copies []Copy) (stored int, fenced bool, err error) {
 	op := "store payload copies of " + n.spec.Name
+	groups, err := CopyGroups(op, copies)
+	if err != nil {
+		return 0, false, err
+	}
+	for _, group := range groups {
+		var one int
+		t := &copyTx{n: n, c: c, group: group}
+		err = n.repeat(ctx, op, func(win *windowSet) (err error) {
+			one, fenced, err = t.run(ctx, win)
+			return err
+		})
+		if err != nil {
+			return stored, false, err
+		}
+		if stored += one; fenced {
+			break
+		}
+	}
+	return stored, fenced, nil
+}
+
+// CopyGroups returns what [Namespace.Copy] stores in a transaction each. An error is of kind Invalid.
+func CopyGroups(op string, copies []Copy) (groups [][]Copy, err error) {
 	for _, one := range copies {
 		if one.LaneSeq <= 0 || len(one.Packed) == 0 {
-			return 0, false, schemas.Errorf(schemas.Invalid, op, "an empty copy, or one of lane_seq %d", one.LaneSeq)
+			return nil, schemas.Errorf(schemas.Invalid, op, "an empty copy, or one of lane_seq %d", one.LaneSeq)
 		}
 	}
 	copies = slices.Clone(copies)
 	slices.SortStableFunc(copies, func(a, b Copy) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
 	copies = slices.CompactFunc(copies, func(a, b Copy) bool { return a.LaneSeq == b.LaneSeq }) // a statement takes one each
-	for len(copies) > 0 && !fenced {
+	for len(copies) > 0 {
 		group := copies[:1]
 		for size := len(copies[0].Packed); len(group) < min(len(copies), copyRows); group = copies[:len(group)+1] {
 			if size += len(copies[len(group)].Packed); size > copyBytes {
 				break
 			}
 		}
-		copies = copies[len(group):]
-		var one int
-		t := &copyTx{n: n, c: c, group: group}
-		if one, fenced, err = t.untilDone(ctx); err != nil {
-			return stored, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-		}
-		stored += one
+		groups, copies = append(groups, group), copies[len(group):]
 	}
-	return stored, fenced, nil
+	return groups, nil
 }
 
 // copyTx stores a group of copies in one transaction: it locks the fence, updates the rows that are there, and makes those that
@@ -229,31 +247,8 @@ type copyTx struct {
 	group []Copy
 }
 
-// untilDone runs the transaction again until it is known to be committed.
-func (t *copyTx) untilDone(ctx context.Context) (stored int, fenced bool, err error) {
-	var last error
-	for try, refreshed := 0, 0; ; try++ {
-		if err := pg.Backoff(ctx, try); err != nil {
-			return 0, false, errors.Join(err, last)
-		}
-		stored, fenced, last = t.run(ctx)
-		switch trouble := troubleOf(last); {
-		case last == nil:
-			return stored, fenced, nil
-		case ctx.Err() != nil, trouble == pg.Permanent, trouble == pg.BadData:
-			return 0, false, last
-		case trouble == oldWindows:
-			if refreshed++; refreshed > maxRefresh {
-				return 0, false, last
-			}
-			_ = t.n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why
-		}
-		t.n.ledger.cfg.Logger.WarnContext(ctx, "payload copies failed; trying again", "subscription", t.n.spec.Name, "try", try+1, "error", pg.Redact(last))
-	}
-}
-
 // run runs the transaction once.
-func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
+func (t *copyTx) run(ctx context.Context, win *windowSet) (stored int, fenced bool, err error) {
 	n, c := t.n, t.c
 	conn, err := n.ledger.hot.Acquire(ctx)
 	if err != nil {
@@ -275,7 +270,6 @@ func (t *copyTx) run(ctx context.Context) (stored int, fenced bool, err error) {
 	if err = p.Add(ctx, fenceCheck, func(*pg.Row) { fenced = false }, held...); err != nil {
 		return 0, false, err
 	}
-	win := n.windows.Load()
 	for _, window := range slices.Sorted(maps.Keys(w.windows)) {
 		if !slices.Contains(win.live, window) {
 			return 0, false, errRotated

@@ -105,7 +105,7 @@ func (l *Ledger) deadPayload(ctx context.Context, from *Pool, d DeadLetter) (pac
 		return from.QueryRow(ctx, OfWindows(windows, deadPayload), d.Fence, d.LaneSeq).Scan(&packed)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, Pointer{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read a payload", Err: pg.Redact(err)}
+		return nil, Pointer{}, pg.Unavailable("read a payload", err)
 	}
 	return packed, d.Pointer, nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
@@ -39,7 +38,7 @@ LEFT JOIN LATERAL (SELECT deadline FROM buffer l WHERE fence = c.id AND deadline
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the deadlines of " + n.spec.Name, Err: pg.Redact(err)}
+		return nil, pg.Unavailable("read the deadlines of "+n.spec.Name, err)
 	}
 	return out, nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
@@ -279,7 +278,7 @@ func foldOld(ctx context.Context, n *Namespace, c *Claim, all bool) error {
 	}
 	op := "write the version lines of " + n.spec.Name
 	if err := n.loadWindows(ctx); err != nil { // no batch of an idle partition has noticed that the windows turned
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return pg.Unavailable(op, err)
 	}
 	current, held := n.windows.Load().current, false
 	if c.foldedInWindow == current && !all {
@@ -294,7 +293,7 @@ func foldOld(ctx context.Context, n *Namespace, c *Claim, all bool) error {
 	})
 	switch {
 	case err != nil: // whether it was committed does not matter: what is written again is the same
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return pg.Unavailable(op, err)
 	case held:
 		c.dirty.clear()
 		c.foldedInWindow = current

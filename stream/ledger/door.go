@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/forebay-io/forebay/stream/ledger/internal/window"
 )
@@ -16,9 +15,9 @@ func (l *Ledger) ReadPools() (read, look *Pool) { return l.read, l.look }
 // ReportPool returns the pool for what destinations report of long work: nothing that operators look at holds it up.
 func (l *Ledger) ReportPool() *Pool { return l.quick }
 
-// Unavailable wraps an error of the database for the caller, without the secrets that may be in it.
+// Unavailable wraps an error of the database for the caller, without the secrets that may be in it; nil for nil.
 func Unavailable(op string, err error) error {
-	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	return pg.Unavailable(op, err)
 }
 
 // Redact turns an error of connecting into one without user, host and password.

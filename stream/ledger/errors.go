@@ -11,6 +11,7 @@ import (
 const (
 	oldWindows                   = pg.NoTable // the windows have rotated: read which are live, and try again at once
 	possibleDuplicate pg.Trouble = -1         // an event may not be new: look up all keys, and try again at once
+	tooLittle         pg.Trouble = -2         // a line is needed whole: try again at once, which reads it
 )
 
 // ErrForgotten says that the ledger lacks a row which the claim remembers, of an action or of its result, as after it came back older. What the
@@ -29,6 +30,8 @@ func troubleOf(err error) pg.Trouble {
 		return oldWindows
 	case errors.Is(err, errPossibleDuplicate):
 		return possibleDuplicate
+	case errors.Is(err, errTooLittle):
+		return tooLittle
 	}
 	return pg.TroubleOf(err)
 }

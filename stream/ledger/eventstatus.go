@@ -11,11 +11,13 @@ const EventStatus = `coalesce(CASE WHEN a.status IN ('received', 'processing') T
 // parkedLanes are the heads of parked lanes, as an object of lane_seqs by fence and entity. No index finds them by entity, and asked for each
 // event of a page they were looked for in all events each time. It rests on nothing of the event, so a statement makes it once, when the first
 // event asks: of each dead letter the row and one probe for its entity.
-const parkedLanes = `(SELECT jsonb_object_agg(p.lane, p.lane_seq) FROM (
-               SELECT a.fence || ' ' || ae.entity AS lane, min(a.lane_seq) AS lane_seq FROM {actions} a JOIN effects x ON x.id = a.effect
+const parkedLanes = `(SELECT jsonb_object_agg(p.fence || ' ' || p.entity, p.lane_seq) FROM (` + ParkedHeads + `) p)`
+
+// ParkedHeads gives the fence, entity and lane_seq of the head of each parked lane.
+const ParkedHeads = `SELECT a.fence, ae.entity, min(a.lane_seq) AS lane_seq FROM {actions} a JOIN effects x ON x.id = a.effect
                CROSS JOIN LATERAL (SELECT entity FROM {events} v WHERE v.window_id = a.event_window AND v.event_key = a.event_key OFFSET 0) ae
                WHERE a.status IN ('dead_letter', 'unknown') AND ` + ParksLane + `
-               GROUP BY 1) p)`
+               GROUP BY 1, 2`
 
 // ActionsStatus is the status of an event by its actions, an aggregate over [ActionStates]; NULL if it has none.
 const ActionsStatus = `CASE WHEN count(*) = 0 THEN NULL WHEN bool_or(x.status = 'parked') THEN 'parked' WHEN bool_or(x.status = 'unknown') THEN 'unknown'

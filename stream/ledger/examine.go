@@ -98,18 +98,18 @@ func Examine(ctx context.Context, cfg Config) (*Examined, error) {
 	pg.Only(&to.Config, cfg.May)
 	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	x, err := examine(ctx, conn, cfg)
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	if x.Migration = schemaFits(ctx, conn, cfg.Schema, op); x.Migration == nil {
 		err = x.topics(ctx, conn)
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	return x, nil
 }

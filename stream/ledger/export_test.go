@@ -150,6 +150,7 @@ func (d *TestDatabase) Age(t testing.TB, by time.Duration) {
 		`UPDATE events SET decided_at = decided_at - $1::interval`,
 		`UPDATE actions SET created_at = created_at - $1::interval, next_at = next_at - $1::interval, first_at = first_at - $1::interval, doubt_end = doubt_end - $1::interval,
 			replayed_at = replayed_at - $1::interval, result_by = result_by - $1::interval, beat_at = beat_at - $1::interval`,
+		`UPDATE attempts SET ended_at = ended_at - $1::interval`,
 		`UPDATE fences SET doubt_at = doubt_at - $1::interval`,
 		`UPDATE backfills SET asked_at = asked_at - $1::interval`,
 		`UPDATE second_keys SET decided_at = decided_at - $1::interval`,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
@@ -32,7 +31,7 @@ func (n *Namespace) Unexported(ctx context.Context, claims []*Claim, limit int) 
 		return err
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is to be exported of " + n.spec.Name, Err: pg.Redact(err)}
+		return nil, pg.Unavailable("read what is to be exported of "+n.spec.Name, err)
 	}
 	return list, nil
 }
@@ -77,8 +76,5 @@ func (n *Namespace) Exported(ctx context.Context, claims []*Claim, list []DeadLe
 			return nil
 		})
 	})
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-	}
-	return nil
+	return pg.Unavailable(op, err)
 }

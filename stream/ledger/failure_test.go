@@ -228,7 +228,7 @@ func TestApplyEndsWithItsContext(t *testing.T) {
 func TestTroubleOf(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[pg.Trouble]error{
-		oldWindows: errRotated, possibleDuplicate: fmt.Errorf("apply: %w", errPossibleDuplicate), pg.Permanent: pg.Refuse(errors.New("ours")),
+		oldWindows: errRotated, possibleDuplicate: fmt.Errorf("apply: %w", errPossibleDuplicate), tooLittle: errTooLittle, pg.Permanent: pg.Refuse(errors.New("ours")),
 		pg.Slow: &pgconn.PgError{Code: "57014"}, pg.Lost: errors.New("read tcp: connection reset"),
 	} {
 		if got := troubleOf(err); got != want {

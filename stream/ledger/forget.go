@@ -9,18 +9,19 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
 
-// forgetLines is how many version lines are deleted at once.
+// forgetLines is how many version lines are deleted at once, and at most a page more.
 const forgetLines = 1000
+
+// forgetSearch is for how long a search goes on that finds less than that: the next one goes on where it ended.
+const forgetSearch = 2 * time.Second
 
 // forgettable is true for a version line l that last moved in a window which was closed longer ago than $3, and on which nothing waits.
 const forgettable = `l.seen_in > 0 AND l.parked IS NULL
@@ -28,16 +29,14 @@ const forgettable = `l.seen_in > 0 AND l.parked IS NULL
                       AND (closed_at IS NULL OR closed_at > now() - $3::interval))
   AND NOT EXISTS (SELECT FROM buffer b WHERE b.fence = l.fence AND b.entity = l.entity AND b.clock = l.clock AND b.decision <> 'held')`
 
-// forgetPage is how many version lines one statement looks at: it must not take longer than operators' questions may.
-const forgetPage = 100_000
+// forgetPage is how many version lines one statement looks at: it must not take longer than a sweep's statements may.
+const forgetPage = 1000
 
-// forgetPageEnd finds the last version line of the page that begins behind ($2, $3).
-const forgetPageEnd = `-- forgetPageEnd: version_lines_pkey alone
-SELECT entity, clock FROM version_lines WHERE fence = $1 AND (entity, clock) > ($2, $3) ORDER BY entity, clock OFFSET $4 LIMIT 1`
-
-const linesForgettable = `-- linesForgettable: a range of version_lines_pkey
-SELECT l.entity, l.clock FROM version_lines l WHERE l.fence = $1 AND (l.entity, l.clock) > ($5, $6) AND ($7::text IS NULL OR (l.entity, l.clock) <= ($7, $8))
-  AND ` + forgettable + ` ORDER BY l.entity, l.clock LIMIT $4`
+const linesForgettable = `-- linesForgettable: a page of version_lines_pkey; what may be deleted of it, and where it ends
+WITH page AS MATERIALIZED (SELECT fence, entity, clock, seen_in, parked FROM version_lines
+    WHERE fence = $1 AND (entity, clock) > ($4, $5) ORDER BY entity, clock LIMIT $6)
+SELECT l.entity, l.clock, true AS old FROM page l WHERE ` + forgettable + `
+UNION ALL (SELECT entity, clock, false FROM page ORDER BY entity DESC, clock DESC LIMIT 1)`
 
 const linesForget = `-- linesForget: one probe of version_lines_pkey per line
 DELETE FROM version_lines l USING unnest($4::text[], $5::text[]) AS k(entity, clock)
@@ -46,8 +45,9 @@ WHERE l.fence = $1 AND l.entity = k.entity AND l.clock = k.clock AND ` + forgett
 // OldLines are version lines of a claim that no event has moved for long, as Namespace.OldLines found them.
 type OldLines struct {
 	Keys   []gate.VersionLineKey
-	More   bool  // there may be more
-	window int32 // the current one when the search began
+	More   bool                // the search has not come to the partition's end
+	upto   gate.VersionLineKey // the last version line that was looked at
+	window int32               // the current one when the search began at the partition's start
 }
 
 // Tidy writes a claim's dirty version lines whose events are in closed windows, or all dirty ones before OldLines is called. old reports
@@ -55,58 +55,47 @@ type OldLines struct {
 // a former topic is left. The caller is the goroutine that applies.
 func (n *Namespace) Tidy(ctx context.Context, c *Claim) (old bool, err error) {
 	if err := n.inWindows(ctx, func(win *windowSet) error { return lowerPlaces(ctx, n.ledger.hot, win, c) }); err != nil {
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "forget version lines of " + n.spec.Name, Err: pg.Redact(err)}
+		return false, pg.Unavailable("forget version lines of "+n.spec.Name, err)
 	}
-	old = n.spec.Forget > 0 && c.forgotIn != n.windows.Load().current
+	old = n.spec.Forget > 0 && (c.sought.More || c.sought.window != n.windows.Load().current)
 	// Before the search all dirty lines are written: one that has just moved must not be deleted because its row is old.
 	return old, foldOld(ctx, n, c, old)
 }
 
-// OldLines finds up to forgetLines version lines that may be deleted. It may be called while the claim's owner applies.
+// OldLines finds some of the version lines that may be deleted, behind those that the last search came to whose lines ForgetLines was given.
+// It may be called while the claim's owner applies, but not beside ForgetLines.
 func (n *Namespace) OldLines(ctx context.Context, c *Claim) (old OldLines, err error) {
-	old.window = n.windows.Load().current
-	r := oldLinesRead{db: n.ledger.read, fence: c.ID, subscription: n.id, kept: n.spec.Forget, page: n.forgetPage}
-	for more := true; more && err == nil && len(old.Keys) < forgetLines; {
-		var found []gate.VersionLineKey
-		found, more, err = r.next(ctx, forgetLines-len(old.Keys))
-		old.Keys = append(old.Keys, found...)
+	old = OldLines{More: true, window: n.windows.Load().current}
+	if c.sought.More {
+		old = c.sought
+	}
+	for began := time.Now(); old.More && err == nil && len(old.Keys) < forgetLines && time.Since(began) < forgetSearch; {
+		err = n.oldLinesPage(ctx, c, &old)
 	}
 	if err != nil {
-		return OldLines{}, &schemas.Error{Kind: schemas.Unavailable, Op: "find version lines to forget of " + n.spec.Name, Err: pg.Redact(err)}
+		return OldLines{}, pg.Unavailable("find version lines to forget of "+n.spec.Name, err)
 	}
-	old.More = len(old.Keys) == forgetLines
 	return old, nil
 }
 
-// oldLinesRead searches a partition's version lines, page by page.
-type oldLinesRead struct {
-	db                  *Pool
-	fence, subscription int32
-	kept                time.Duration
-	page                int                 // how many version lines one is
-	after               gate.VersionLineKey // where the last page ended
-}
-
-// next reads the next page, of r.page version lines, and returns those that may be deleted; of more than limit only the first, for which
-// the caller stops searching. more says that another page may follow.
-func (r *oldLinesRead) next(ctx context.Context, limit int) (keys []gate.VersionLineKey, more bool, err error) {
-	entity, clock := string(r.after.Entity), r.after.Clock
-	var lastEntity, lastClock *string // null: the last page
-	err = r.db.QueryRow(ctx, forgetPageEnd, r.fence, entity, clock, r.page-1).Scan(&lastEntity, &lastClock)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return nil, false, err
-	}
-	rows, err := r.db.Query(ctx, linesForgettable, r.fence, r.subscription, r.kept, limit, entity, clock, lastEntity, lastClock)
+// oldLinesPage looks at the page of version lines behind old.upto.
+func (n *Namespace) oldLinesPage(ctx context.Context, c *Claim, old *OldLines) error {
+	rows, err := n.ledger.sweep.Query(ctx, linesForgettable, c.ID, n.id, n.spec.Forget, string(old.upto.Entity), old.upto.Clock, n.forgetPage)
 	if err != nil {
-		return nil, false, err
+		return err
 	}
-	keys, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (k gate.VersionLineKey, err error) {
-		return k, row.Scan(&k.Entity, &k.Clock)
+	var k gate.VersionLineKey
+	var isOld bool
+	old.More = false
+	_, err = pgx.ForEachRow(rows, []any{&k.Entity, &k.Clock, &isOld}, func() error {
+		if isOld {
+			old.Keys = append(old.Keys, k)
+		} else {
+			old.upto, old.More = k, true // there may be another page
+		}
+		return nil
 	})
-	if lastEntity != nil {
-		r.after, more = gate.VersionLineKey{Entity: schemas.EntityKey(*lastEntity), Clock: *lastClock}, true
-	}
-	return keys, more, err
+	return err
 }
 
 // ForgetLines deletes version lines that OldLines has found, except those that have advanced since then: in the cache, which the rows may
@@ -132,10 +121,9 @@ func (n *Namespace) ForgetLines(ctx context.Context, c *Claim, old OldLines) err
 		return err
 	})
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget version lines of " + n.spec.Name, Err: pg.Redact(err)}
+		return pg.Unavailable("forget version lines of "+n.spec.Name, err)
 	}
-	if !old.More {
-		c.forgotIn = old.window
-	}
+	c.sought = old
+	c.sought.Keys = nil
 	return nil
 }

@@ -60,6 +60,20 @@ func (n *Namespace) Forget(ctx context.Context, c *Claim) (more bool, err error)
 	return old.More, n.ForgetLines(ctx, c, old)
 }
 
+// forgetAll forgets until there is no more, and none is due.
+func (f *fixture) forgetAll(c *Claim) {
+	f.t.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = f.n.Forget(f.t.Context(), c); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	if due, err := f.n.Tidy(f.t.Context(), c); err != nil || due {
+		f.t.Fatal(due, err)
+	}
+}
+
 // underAnotherID is the same event under another id.
 func (r Record) underAnotherID() Record {
 	id := fmt.Sprintf("%s-%d", r.ID, r.Offset)
@@ -141,11 +155,13 @@ func TestForgetsManyInSteps(t *testing.T) {
 	if err := f.n.loadWindows(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []bool{true, false, false} {
-		if more, err := f.n.Forget(t.Context(), c); err != nil || more != want {
-			t.Fatal(i, more, err)
-		}
+	if more, err := f.n.Forget(t.Context(), c); err != nil || !more {
+		t.Fatal(more, err)
 	}
+	if n := one[int](f, `SELECT count(*) FROM version_lines`); n < 400 || n == 1500 {
+		t.Errorf("%d left after one step", n)
+	}
+	f.forgetAll(c)
 	if n := one[int](f, `SELECT count(*) FROM version_lines`); n != 0 {
 		t.Errorf("%d left", n)
 	}
@@ -154,5 +170,53 @@ func TestForgetsManyInSteps(t *testing.T) {
 	}
 	if n := one[int](f, `SELECT count(*) FROM version_lines`); n != 1 {
 		t.Errorf("%d lines after the next event", n)
+	}
+}
+
+// Each step goes on where the one before ended, also after one that failed: lines that stay are looked at once. What gets old where the search
+// has been goes with the search of the next window.
+func TestForgetGoesOnWhereItEnded(t *testing.T) {
+	t.Parallel()
+	f := setup(t, func(s *Spec) { s.Forget = 100 * time.Hour })
+	f.n.forgetPage = 100
+	c := f.claim(0)
+	window := f.n.windows.Load().current
+	f.apply(c, seq(0, "old", 1))
+	f.turnWindow()
+	f.ageWindows(101 * time.Hour)
+	if err := f.n.loadWindows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(c, seq(1, "living", 1)) // the search comes to it and its like first
+	if _, err := f.n.Tidy(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	f.exec(`INSERT INTO version_lines (fence, epoch, value, as_of, sub, seen_in, filtered, event_key, kind, entity, clock)
+		SELECT fence, epoch, value, as_of, sub, seen_in, filtered, event_key, kind, entity || n, clock FROM version_lines, generate_series(1, 2999) n`)
+	left := func() (living, old int) {
+		return one[int](f, `SELECT count(*) FROM version_lines WHERE entity LIKE 'living%'`), one[int](f, `SELECT count(*) FROM version_lines WHERE entity LIKE 'old%'`)
+	}
+	for _, old := left(); old == 3000; _, old = left() {
+		if more, err := f.n.Forget(t.Context(), c); err != nil || !more {
+			t.Fatal(more, err)
+		}
+	}
+	f.exec(`UPDATE version_lines SET seen_in = $1`, window)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := f.n.OldLines(ended, c); err == nil {
+		t.Fatal("found, although its time has ended")
+	}
+	f.forgetAll(c)
+	if living, old := left(); living != 3000 || old != 0 {
+		t.Errorf("%d are left that lived when the search came to them, and %d behind it", living, old)
+	}
+	f.turnWindow()
+	if err := f.n.loadWindows(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.forgetAll(c)
+	if living, _ := left(); living != 0 {
+		t.Errorf("%d are left of the next window's search", living)
 	}
 }

@@ -123,14 +123,19 @@ func endAbandoned(ctx context.Context, tx pgx.Tx, cmd Command) (id int64, err er
 
 // untilDone runs a transaction that may be repeated until it is known to be committed, another try would fail too (kind Internal), or ctx
 // ends (Unavailable).
-func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *windowSet) error) (err error) {
+func (n *Namespace) untilDone(ctx context.Context, op string, f func(pgx.Tx, *windowSet) error) error {
+	return n.repeat(ctx, op, func(win *windowSet) error {
+		return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return f(tx, win) })
+	})
+}
+
+// repeat is untilDone where f makes the transaction.
+func (n *Namespace) repeat(ctx context.Context, op string, f func(*windowSet) error) (err error) {
 	for try := 0; ; try++ {
 		if wait := pg.Backoff(ctx, try); wait != nil {
 			return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: errors.Join(wait, pg.Redact(err))}
 		}
-		err = n.inWindows(ctx, func(win *windowSet) error {
-			return pgx.BeginFunc(ctx, n.ledger.hot, func(tx pgx.Tx) error { return f(tx, win) })
-		})
+		err = n.inWindows(ctx, f)
 		switch {
 		case err == nil:
 			return nil

@@ -5,6 +5,7 @@ package ledger
 //	copies  fences of void hand-overs: locked; what was handed over is deleted (version_lines, begins)
 //	read    which topics have had no owner for leftAfter
 //	topic   its fences, ascending: locked, so that no claim begins; dirty version lines and lane_low are written; topics.left_at
+//	held    topics of these that were marked as left meanwhile count again
 //	replays the parts of replays there end: replay_parts
 
 import (
@@ -14,7 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
@@ -41,38 +41,69 @@ ORDER BY f.id FOR UPDATE`
 const replaysLeft = `UPDATE replay_parts p SET ended_at = now(), failure = $3, detail = $4 FROM fences f JOIN topics t ON t.subscription = f.subscription AND t.topic_id = f.topic_id
 WHERE p.fence = f.id AND p.ended_at IS NULL AND f.subscription = $1 AND t.topic <> ALL ($2::text[]) AND t.left_at >= coalesce(f.claimed_at, '-infinity')`
 
+// topicsHeld takes back that topics are left of which somebody holds a claim, as who asks reads them: a process with a newer file may have taken a
+// subscription that is behind, or paused, for gone. A hand-over to a copy takes the tokens of the claims.
+const topicsHeld = `UPDATE topics t SET left_at = NULL WHERE t.subscription = $1 AND t.topic = ANY ($2::text[]) AND t.left_at IS NOT NULL
+  AND EXISTS (SELECT FROM fences f WHERE f.subscription = t.subscription AND f.topic_id = t.topic_id AND NOT f.released AND f.token IS NOT NULL)`
+
 // Leave stores that the subscription reads these topics and no others. Partitions of other topics that have had no owner for
-// an hour no longer keep dedupe windows from being dropped, except for what is open in them, and replays of them end. If one of them is claimed again, its topic
+// an hour no longer keep dedupe windows from being dropped, except for what is open in them, and replays of them end. If one of them is claimed again, or is one of these, its topic
 // counts again. Leave also deletes what was handed over to copies whose hand-over is void; their fences stay, and refuse claims.
 func (n *Namespace) Leave(ctx context.Context, topics []string) error {
-	err := n.ledger.transact(ctx, func(tx pgx.Tx) error {
-		void, err := ints(ctx, tx, copiesVoid, n.id)
-		if err != nil {
+	return n.ledger.leave(ctx, n.spec.Name, func(tx pgx.Tx) error {
+		if err := leaveOthers(ctx, tx, &n.windows, topics); err != nil {
 			return err
 		}
-		if err := forgetHandedOver(ctx, tx, void); err != nil {
+		if _, err := tx.Exec(ctx, topicsHeld, n.id, topics); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, topicsGone, n.id, topics, leftAfter)
-		if err != nil {
-			return err
-		}
-		gone, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
-		if err != nil {
-			return err
-		}
-		for _, id := range gone {
-			if err := leaveTopic(ctx, tx, &n.windows, id); err != nil {
-				return err
-			}
-		}
-		_, err = tx.Exec(ctx, replaysLeft, n.id, topics, string(ReplayLeft), "the subscription does not read this topic any more, so nobody replays it")
+		_, err := tx.Exec(ctx, replaysLeft, n.id, topics, string(ReplayLeft), "the subscription does not read this topic any more, so nobody replays it")
 		return err
 	})
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "leave topics of " + n.spec.Name, Err: pg.Redact(err)}
+}
+
+// LeaveAll is [Namespace.Leave] of all topics for a subscription that no process runs any more, but for its replays: see the inbox's EndReplaysAlone.
+// One that is being moved stays as it is, and one that a process decides for.
+func (l *Ledger) LeaveAll(ctx context.Context, name string) error {
+	return l.leave(ctx, name, func(tx pgx.Tx) error {
+		ids, err := ints(ctx, tx, `SELECT id FROM subscriptions s WHERE name = $1 AND NOT EXISTS (SELECT FROM moves m WHERE m.subscription = s.name)
+			AND NOT EXISTS (SELECT FROM deciders d WHERE d.counts_until > now() AND d.decides ? s.name) ORDER BY id`, name)
+		for _, id := range ids {
+			if err == nil {
+				err = leaveOthers(ctx, tx, &liveWindows{subscription: id}, []string{})
+			}
+		}
+		return err
+	})
+}
+
+func (l *Ledger) leave(ctx context.Context, name string, f func(pgx.Tx) error) error {
+	if err := l.transact(ctx, f); err != nil {
+		return pg.Unavailable("leave topics of "+name, err)
 	}
 	return nil
+}
+
+// leaveOthers marks the topics of a subscription that are none of these and have no owner as left, and forgets copies that are void.
+func leaveOthers(ctx context.Context, tx pgx.Tx, windows *liveWindows, topics []string) error {
+	void, err := ints(ctx, tx, copiesVoid, windows.subscription)
+	if err != nil {
+		return err
+	}
+	if err := forgetHandedOver(ctx, tx, void); err != nil {
+		return err
+	}
+	rows, err := tx.Query(ctx, topicsGone, windows.subscription, topics, leftAfter)
+	if err != nil {
+		return err
+	}
+	gone, err := pgx.CollectRows(rows, pgx.RowTo[[16]byte])
+	for _, id := range gone {
+		if err == nil {
+			err = leaveTopic(ctx, tx, windows, id)
+		}
+	}
+	return err
 }
 
 // leaveTopic writes what the last owners of a topic's partitions left to the next claim, version lines and lane_low, and marks the topic as

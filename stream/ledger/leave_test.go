@@ -58,6 +58,86 @@ func TestTopicsNoLongerListenedTo(t *testing.T) {
 	}
 }
 
+// A subscription that no process runs any more keeps no window once all of it is done, and has its position when it comes back. One that is being moved stays as it is.
+func TestSubscriptionThatNobodyRuns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before      func(f *fixture, old *Claim)
+		left, moved bool
+	}{
+		"released":          {before: (*fixture).release, left: true},
+		"its owner lives":   {before: func(*fixture, *Claim) {}},
+		"its owner is dead": {before: func(f *fixture, _ *Claim) { f.silent() }, left: true},
+		"an action is open": {before: func(f *fixture, old *Claim) { f.apply(old, seq(1, "late", 1)); f.release(old) }},
+		"it is moved":       {before: (*fixture).release, moved: true},
+		"its owner is behind, and its process is heard of": {before: func(f *fixture, _ *Claim) {
+			f.silent()
+			if err := f.l.NoteDecider(f.t.Context(), &Decider{ID: [16]byte{1}, By: map[string]DecidesBy{"acme.triage": {}}}, time.Hour, map[string]map[string]string{}); err != nil {
+				f.t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			old := f.claim(0)
+			f.apply(old, seq(0, "e", 1))
+			f.record(Result{Claim: old, LaneSeq: 1, Status: Done, Attempt: 1})
+			c.before(f, old)
+			f.turnWindow()
+			f.ageWindows(200 * time.Hour)
+			if s := f.sweep(); s.Dropped != nil {
+				t.Fatal("dropped although somebody may run it")
+			}
+			if c.moved {
+				f.exec(`INSERT INTO moves (subscription, comes, other, other_name) VALUES ('acme.triage', false, gen_random_uuid(), 'there')`)
+			}
+			for range 2 { // again, as every process does every few minutes
+				if err := f.l.LeaveAll(t.Context(), "acme.triage"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s := f.sweep(); len(s.Dropped) > 0 != c.left {
+				t.Errorf("dropped %v", s.Dropped)
+			}
+			if c.moved && !one[bool](f, `SELECT left_at IS NULL FROM topics`) {
+				t.Error("it is left")
+			}
+			if c.left && f.claim(0).Next.Offset == 0 {
+				t.Error("its position is forgotten")
+			}
+		})
+	}
+}
+
+// Who still reads a topic takes back that it is left; of one that nobody holds, a claim does.
+func TestTopicThatIsReadCountsAgain(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	topic := partition(0).Topic
+	c := f.claim(0)
+	f.silent() // as if it were behind for hours
+	left := func(when string, want bool) {
+		t.Helper()
+		if one[bool](f, `SELECT left_at IS NOT NULL FROM topics`) != want {
+			t.Errorf("%s: left is %t", when, !want)
+		}
+	}
+	if err := f.l.LeaveAll(t.Context(), "acme.triage"); err != nil {
+		t.Fatal(err)
+	}
+	left("its owner is silent", true)
+	f.leave("events.acme.orders")
+	left("its owner reads another topic", true)
+	f.leave(topic)
+	left("its owner says that it reads it", false)
+	f.release(c)
+	f.leave("events.acme.orders")
+	left("it is released", true)
+	f.leave(topic)
+	left("nobody holds it", true)
+}
+
 // A copy whose hand-over is void loses what was handed over, and keeps no window: nobody will claim its partitions. One that
 // may still be switched to, or is read, stays as it is.
 func TestCopiesNobodyReads(t *testing.T) {

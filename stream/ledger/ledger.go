@@ -156,16 +156,9 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	db := pg.NewServer(cfg.URL, pg.Deadlines{Tx: cfg.TxTimeout})
 	db.Only(cfg.May)
 	l := &Ledger{cfg: cfg, db: db, claiming: make(chan struct{}, max(1, cfg.MaxConns/2))}
-	for _, p := range []struct {
-		pool **Pool
-		make func(context.Context) (*Pool, error)
-	}{{&l.hot, l.hotPool}, {&l.read, l.readPool}, {&l.sweep, l.sweepPool}, {&l.look, l.lookPool}, {&l.quick, l.quickPool}, {&l.sinkConns, l.sinkPool}} {
-		made, err := p.make(ctx)
-		if err != nil {
-			l.Close()
-			return nil, err
-		}
-		*p.pool = made
+	if err := l.pools(ctx); err != nil {
+		l.Close()
+		return nil, err
 	}
 	if err := l.check(ctx); err != nil {
 		l.Close()
@@ -207,7 +200,7 @@ func (l *Ledger) Ping(ctx context.Context) error {
 	var standby, readOnly bool
 	err := l.quick.QueryRow(ctx, askWritable).Scan(&standby, &readOnly)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "ping the ledger", Err: pg.Redact(err)}
+		return pg.Unavailable("ping the ledger", err)
 	}
 	if lack := l.cfg.notWritten(standby, readOnly); lack != nil {
 		l.quick.Reset() // the next look has a session of its own: this one stays as it began
@@ -239,7 +232,7 @@ func (l *Ledger) check(ctx context.Context) error {
 	err := l.hot.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit'),
 		current_setting('fsync'), pg_backend_pid()`).Scan(&server, &commit, &sync, &session)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return pg.Unavailable(op, err)
 	}
 	if server < minServer {
 		return l.cfg.tooOld(op, server, minServer)
@@ -251,7 +244,7 @@ func (l *Ledger) check(ctx context.Context) error {
 		return err
 	}
 	if err := l.quick.QueryRow(ctx, `SELECT id, pg_backend_pid() FROM identity`).Scan(&l.id, &another); err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return pg.Unavailable(op, err)
 	}
 	if session == another { // two connections, both of them open
 		return schemas.Errorf(schemas.Invalid, op, "%s: %w", l.cfg.Key, errPooled)

@@ -91,7 +91,7 @@ func (n *Namespace) Reports(ctx context.Context, claims []*Claim) (list []OpenRe
 			return err
 		})
 		if err != nil {
-			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the results said to " + n.spec.Name, Err: pg.Redact(err)}
+			return nil, pg.Unavailable("read the results said to "+n.spec.Name, err)
 		}
 		for i := range page {
 			r := &page[i]
@@ -154,10 +154,7 @@ func (r *reportRow) report(c *Claim) OpenReport {
 // EndReport ends a report that changes nothing any more.
 func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
 	_, err := n.ledger.hot.Exec(ctx, LateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "end a late result of " + n.spec.Name, Err: pg.Redact(err)}
-	}
-	return nil
+	return pg.Unavailable("end a late result of "+n.spec.Name, err)
 }
 
 // SilenceLeft returns, by lane_seq, how long actions of a claim that are processing may still be without a heartbeat, by the ledger's clock.
@@ -176,7 +173,7 @@ func (n *Namespace) SilenceLeft(ctx context.Context, c *Claim, laneSeqs []int64)
 		return err
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the heartbeats for " + n.spec.Name, Err: pg.Redact(err)}
+		return nil, pg.Unavailable("read the heartbeats for "+n.spec.Name, err)
 	}
 	return left, nil
 }

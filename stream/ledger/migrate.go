@@ -36,12 +36,12 @@ func Migrate(ctx context.Context, cfg Config) (applied []string, err error) {
 func checkServer(ctx context.Context, cfg Config, to *pgx.ConnConfig, op string, oldest int) error {
 	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return pg.Unavailable(op, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	var server int
 	if err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int`).Scan(&server); err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return pg.Unavailable(op, err)
 	}
 	if server < oldest {
 		return cfg.tooOld(op, server, oldest)

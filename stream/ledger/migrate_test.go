@@ -62,7 +62,7 @@ func TestMigrateBesideADeadlock(t *testing.T) {
 		return err
 	}
 	for told := false; !told; { // Postgres ends whose wait is the longer one, or the test's own
-		if err := exec(`DROP TABLE IF EXISTS moves; ALTER TABLE approvals DROP COLUMN IF EXISTS closed_at, DROP COLUMN IF EXISTS made; ALTER TABLE subscriptions DROP COLUMN IF EXISTS move_began; ALTER TABLE replays DROP COLUMN IF EXISTS was; ALTER TABLE alerts_told DROP COLUMN IF EXISTS ended_at; DELETE FROM migrations WHERE version_id >= 2`); err != nil {
+		if err := exec(`DROP INDEX IF EXISTS buffer_parked, buffer_parked_keys; DROP TABLE IF EXISTS moves; ALTER TABLE approvals DROP COLUMN IF EXISTS closed_at, DROP COLUMN IF EXISTS made; ALTER TABLE subscriptions DROP COLUMN IF EXISTS move_began; ALTER TABLE replays DROP COLUMN IF EXISTS was; ALTER TABLE alerts_told DROP COLUMN IF EXISTS ended_at; DELETE FROM migrations WHERE version_id >= 2`); err != nil {
 			t.Fatal(err)
 		}
 		if err := exec(`BEGIN; LOCK TABLE migrations IN SHARE MODE`); err != nil {
@@ -118,7 +118,7 @@ func TestMigrateBesideALongTransaction(t *testing.T) {
 		}
 		return conn
 	}
-	session(`ALTER TABLE approvals DROP COLUMN made; ALTER TABLE subscriptions DROP COLUMN move_began; ALTER TABLE replays DROP COLUMN was; ALTER TABLE alerts_told DROP COLUMN ended_at; DELETE FROM migrations WHERE version_id >= 5`)
+	session(`DROP INDEX IF EXISTS buffer_parked, buffer_parked_keys; ALTER TABLE approvals DROP COLUMN made; ALTER TABLE subscriptions DROP COLUMN move_began; ALTER TABLE replays DROP COLUMN was; ALTER TABLE alerts_told DROP COLUMN ended_at; DELETE FROM migrations WHERE version_id >= 5`)
 	long := session(`BEGIN; SELECT FROM approvals`)
 	ended := make(chan error, 1)
 	go func() {

@@ -36,7 +36,7 @@ func (n *Namespace) Open(ctx context.Context, c *Claim, after int64, limit int) 
 		return err
 	})
 	if err != nil {
-		return nil, false, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, false, pg.Unavailable(op, err)
 	}
 	for i := range actions {
 		a := &actions[i]
@@ -139,7 +139,7 @@ const eventColumns = `e.entity, e.clock, e.kind, e.epoch, e.value, e.version_tex
        e.event_key, e.hash, e.source, e.event_id, e.type, e.delta, coalesce(e.replay, 0) AS replay`
 
 // openRowsRead reads actions that have a row and are open, through their own index, and says how many it has found. See openRows.
-const openRowsRead = `-- openRowsRead: index scans of each window, merged by lane_seq; a probe of one window for the row and the event
+const openRowsRead = `-- openRowsRead: index scans of each window, merged by lane_seq; a probe of one window for the row, the event and the attempts of what runs again
 WITH found AS (
     SELECT a.lane_seq, a.window_id FROM {actions} a JOIN effects x ON x.id = a.effect
      WHERE a.fence = $1 AND a.lane_seq > $2 AND a.open
@@ -154,6 +154,8 @@ SELECT a.lane_seq, a.status, a.attempts, a.attempt_epoch, (extract(epoch FROM no
        CASE WHEN row_number() OVER upto = 1 OR sum(octet_length(a.packed)) OVER upto <= $4 THEN a.packed END AS packed,
        x.name, x.destination, x.on_dead, (extract(epoch FROM now() - a.doubt_end) * 1000000)::bigint AS doubt_ago,
        (extract(epoch FROM now() - a.replayed_at) * 1000000)::bigint AS replayed_ago, a.spent, a.forced, a.twice,
+       a.replayed_at IS NOT NULL AND EXISTS (SELECT FROM {attempts} t
+           WHERE t.window_id = a.window_id AND t.fence = a.fence AND t.lane_seq = a.lane_seq AND t.ended_at > a.replayed_at) AS tried,
        (SELECT count(*) FROM found) AS found, ` + eventColumns + `
 FROM found CROSS JOIN LATERAL (SELECT * FROM {actions} r WHERE r.window_id = found.window_id AND r.fence = $1 AND r.lane_seq = found.lane_seq OFFSET 0) a
 JOIN effects x ON x.id = a.effect
@@ -242,6 +244,7 @@ type openRow struct {
 	Spent        int
 	Forced       bool
 	Twice        bool
+	Tried        bool
 	Entity       schemas.EntityKey
 	versionColumns
 	Decision    string
@@ -279,7 +282,7 @@ func (r openRead) action(o *openRow) Action {
 		a.Payload = kindOfPayload(*o.Delta)
 	}
 	if o.ReplayedAgo != nil {
-		a.Replay = &ReplayRequest{At: pg.Ago(*o.ReplayedAgo), Force: o.Forced, Twice: o.Twice}
+		a.Replay = &ReplayRequest{At: pg.Ago(*o.ReplayedAgo), Force: o.Forced, Twice: o.Twice, Tried: o.Tried}
 	}
 	return a
 }

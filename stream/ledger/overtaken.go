@@ -51,7 +51,7 @@ func (n *Namespace) Overtaken(ctx context.Context, c *Claim, a Action) (bool, er
 		}
 	}
 	if err != nil {
-		return false, &schemas.Error{Kind: schemas.Unavailable, Op: "look for newer versions of " + n.spec.Name, Err: pg.Redact(err)}
+		return false, pg.Unavailable("look for newer versions of "+n.spec.Name, err)
 	}
 	return newerThan(a.Version, versions), nil
 }

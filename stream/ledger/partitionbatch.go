@@ -8,14 +8,15 @@ import (
 )
 
 // partitionBatch is one partition's part of a transaction: a slice, the ended waits of a claim, or a command. Each try
-// fills it again; only refusedData and askAllKeys are kept between tries.
+// fills it again; only refusedData, askAllKeys and whole are kept between tries.
 type partitionBatch struct {
 	Slice
-	expire      bool         // no records: waits that have ended are decided, or the command
-	command     *Command     // nil: none
-	replay      *replayStep  // not nil: the slice is a part of a replay, and the partition's own position stays
-	refusedData map[int]bool // by index: records whose data the database refused; true: their bytes as well
-	askAllKeys  bool         // every event is looked up in the current window
+	expire      bool                         // no records: waits that have ended are decided, or the command
+	command     *Command                     // nil: none
+	replay      *replayStep                  // not nil: the slice is a part of a replay, and the partition's own position stays
+	refusedData map[int]bool                 // by index: records whose data the database refused; true: their bytes as well
+	askAllKeys  bool                         // every event is looked up in the current window
+	whole       map[gate.VersionLineKey]bool // lines to be read whole; see readLong
 
 	*scratch     // while a try works on it
 	fenced       bool
@@ -81,7 +82,7 @@ type bufferedRow struct {
 
 // reset makes w ready for a try.
 func (w *partitionBatch) reset() {
-	*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, replay: w.replay, refusedData: w.refusedData, askAllKeys: w.askAllKeys, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
+	*w = partitionBatch{Slice: w.Slice, expire: w.expire, command: w.command, replay: w.replay, refusedData: w.refusedData, askAllKeys: w.askAllKeys, whole: w.whole, scratch: w.scratch, applied: Applied{Claim: w.Claim}}
 	w.scratch.reset()
 	w.state = &gate.State{Lines: w.begun, Waiting: map[gate.VersionLineKey][]gate.Waiting{}}
 	w.laneAt = w.Claim.laneSeq
@@ -296,7 +297,7 @@ func (w *partitionBatch) markCommitted() {
 	for i, k := range w.keys {
 		line, waiting := w.after[i], w.waiting(k)
 		c.waiting += len(waiting) - len(w.before[i].waiting)
-		if line == nil && len(waiting) == 0 {
+		if line == nil && len(waiting) == 0 || w.isLong(k) {
 			c.cache.drop(k)
 			continue
 		}

@@ -46,11 +46,12 @@ FROM ` + newLineKeyRows().from(1, "k") + `
 CROSS JOIN LATERAL (SELECT fence, entity, clock, kind, epoch, value, version_text, sub, event_key, filtered, parked, skipped FROM version_lines
     WHERE fence = k.fence AND entity = k.entity AND clock = k.clock OFFSET 0) l`)
 
-	// bufferRead has no order: of 100,000 rows that is half of the read, and the gate's is not one of the columns alone.
+	// bufferRead reads at most $4 rows of a line. Its order is that of buffer_by_line, and not the gate's, which is not one of the columns alone: without
+	// it, where one entity has nearly all rows, Postgres takes the whole partition's to find that another entity has none.
 	bufferRead = pg.NewFresh(`-- bufferRead
-SELECT ` + waitingColumns + `
-FROM ` + newLineKeyRows().from(1, "k") + `
-JOIN buffer b ON b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock AND b.decision <> 'held'`)
+SELECT b.* FROM ` + newLineKeyRows().from(1, "k") + `
+CROSS JOIN LATERAL (SELECT ` + waitingColumns + ` FROM buffer b
+    WHERE b.fence = k.fence AND b.entity = k.entity AND b.clock = k.clock AND b.decision <> 'held' ORDER BY b.value LIMIT $4) b`)
 
 	// bufferedRowsRead reads the columns of waiting events that the gate does not need, for events that leave the buffer or change in
 	// it. It reads payload copies only up to $3 bytes: a line may release a thousand large ones at once.

@@ -111,7 +111,7 @@ func (rec recorder) all(ctx context.Context, results []Result, op string) (fence
 		last = err
 		switch t := troubleOf(err); {
 		case ctx.Err() != nil:
-			return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+			return nil, pg.Unavailable(op, err)
 		case t == oldWindows && refreshed < maxRefresh:
 			refreshed++
 			_ = rec.n.loadWindows(ctx) // where it fails, the next attempt fails too, and says why

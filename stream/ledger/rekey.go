@@ -47,7 +47,7 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 				SELECT FROM fences f JOIN progress p ON p.fence = f.id WHERE f.subscription = s.id AND f.topic_id = $2 AND f.partition = b.partition)
 		) n ON true WHERE s.name = $1 ORDER BY s.generation, n.partition`, subscription, [16]byte(id))
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("list readers", err)
 	}
 	var (
 		out         []Reader
@@ -77,7 +77,7 @@ func (l *Ledger) Readers(ctx context.Context, subscription string, id TopicID) (
 		}
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list readers", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("list readers", err)
 	}
 	return out, nil
 }
@@ -125,10 +125,7 @@ func (l *Ledger) HandOver(ctx context.Context, h HandOver) (lines int64, err err
 	if e, ok := errors.AsType[*schemas.Error](err); ok {
 		return lines, &schemas.Error{Kind: e.Kind, Op: op, Err: err}
 	}
-	if err != nil {
-		return lines, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-	}
-	return lines, nil
+	return lines, pg.Unavailable(op, err)
 }
 
 // columnsOf is a map's two columns, row by row.

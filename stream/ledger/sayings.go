@@ -39,7 +39,7 @@ DELETE FROM sayings WHERE subscription = $1 AND source = $2 AND entity = $3 AND 
 func (n *Namespace) Said(ctx context.Context, s Saying) (said int, err error) {
 	err = n.ledger.quick.QueryRow(ctx, saidNote, n.id, s.Source, string(s.Entity), s.Action, [16]byte(s.Event), s.At, s.Per.Microseconds()).Scan(&said)
 	if err != nil {
-		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: "count what programs say about an entity", Err: pg.Redact(err)}
+		return 0, pg.Unavailable("count what programs say about an entity", err)
 	}
 	return said, nil
 }
@@ -47,7 +47,7 @@ func (n *Namespace) Said(ctx context.Context, s Saying) (said int, err error) {
 // CountSaid returns how much was said within Per up to a saying's time, as far as it was noted, and notes nothing. Kind: Unavailable.
 func (n *Namespace) CountSaid(ctx context.Context, s Saying) (said int, err error) {
 	if err = n.ledger.quick.QueryRow(ctx, saidCount, n.id, s.Source, string(s.Entity), s.Action, s.At, s.Per.Microseconds()).Scan(&said); err != nil {
-		return 0, &schemas.Error{Kind: schemas.Unavailable, Op: "count what programs say about an entity", Err: pg.Redact(err)}
+		return 0, pg.Unavailable("count what programs say about an entity", err)
 	}
 	return said, nil
 }
@@ -55,7 +55,7 @@ func (n *Namespace) CountSaid(ctx context.Context, s Saying) (said int, err erro
 // Unsay forgets what was said up to a saying, and that one. Kind: Unavailable.
 func (n *Namespace) Unsay(ctx context.Context, s Saying) error {
 	if _, err := n.ledger.quick.Exec(ctx, saidForget, n.id, s.Source, string(s.Entity), s.Action, s.At); err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "forget what programs have said about an entity", Err: pg.Redact(err)}
+		return pg.Unavailable("forget what programs have said about an entity", err)
 	}
 	return nil
 }

@@ -106,7 +106,7 @@ func (l *Ledger) AskSeeks(ctx context.Context, seeks []SeekAsk, by, reason strin
 		return nil
 	})
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	return ids, nil
 }
@@ -120,21 +120,27 @@ func (l *Ledger) SeekRequests(ctx context.Context, subscription string, limit in
 	if err == nil {
 		list, err = pgx.CollectRows(rows, pgx.RowToStructByName[SeekStatus])
 	}
-	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the seeks of " + subscription, Err: pg.Redact(err)}
-	}
-	return list, nil
+	return list, pg.Unavailable("read the seeks of "+subscription, err)
 }
 
 // Remembers returns since when dedupe of a subscription remembers what was decided; zero: it has forgotten nothing.
 func (l *Ledger) Remembers(ctx context.Context, subscription string) (time.Time, error) {
-	var since *time.Time
-	err := l.read.QueryRow(ctx, `SELECT `+RemembersSince+` FROM subscriptions s WHERE s.name = $1 AND s.generation = 0`, subscription).Scan(&since)
+	since, err := Remembers(ctx, l.read, subscription)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
 	}
 	if err != nil {
-		return time.Time{}, &schemas.Error{Kind: schemas.Unavailable, Op: "read what dedupe of " + subscription + " remembers", Err: pg.Redact(err)}
+		return time.Time{}, pg.Unavailable("read what dedupe of "+subscription+" remembers", err)
 	}
-	return pg.TimeOrZero(since), nil
+	return since, nil
+}
+
+// Remembers asks db for [Ledger.Remembers]; an error is as db gives it, [pgx.ErrNoRows] for a subscription that never ran. A former generation of
+// the subscription, which a replay with another generation left, does not count.
+func Remembers(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, subscription string) (time.Time, error) {
+	var since *time.Time
+	err := db.QueryRow(ctx, `SELECT `+remembersSince+` FROM subscriptions s WHERE s.name = $1 AND s.generation = 0`, subscription).Scan(&since)
+	return pg.TimeOrZero(since), err
 }

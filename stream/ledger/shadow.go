@@ -11,9 +11,9 @@ import (
 // A replay of mode shadow runs nothing. A step of it has the gate say what would run again now, as one that runs again does, compares that
 // with what the ledger says ran, and writes counts, and the first differences.
 
-// What a shadow finds about an event.
+// What a shadow finds about an event; empty where it would do what it did: the same actions, or nothing; or it ran, and a newer state has
+// overtaken it since.
 const (
-	ShadowSame  = ""      // it would do what it did: the same actions, or nothing; or it ran, and a newer state has overtaken it since
 	ShadowNew   = "new"   // nothing of it ran, and would
 	ShadowGone  = "gone"  // it ran, and would not: the subscription does not want it any more
 	ShadowOther = "other" // it ran, and would with other actions, destinations or on_dead

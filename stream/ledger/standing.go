@@ -62,17 +62,17 @@ func (t *claimTx) readStanding(ctx context.Context) (Standing, error) {
 		return st, err
 	}
 	var since *time.Time
-	err = tx.QueryRow(ctx, `SELECT `+RemembersSince+`,
+	err = tx.QueryRow(ctx, `SELECT `+remembersSince+`,
 		EXISTS (SELECT FROM stops WHERE subscription = $1 AND topic_id = $2 AND kind = $3 AND accepted_at IS NOT NULL) FROM subscriptions s WHERE s.id = $1`,
 		t.n.id, [16]byte(c.Partition.TopicID), recreated).Scan(&since, &st.TopicAdopted)
 	st.Remembers, st.TopicAdopted = pg.TimeOrZero(since), st.TopicAdopted || c.copyOf != nil
 	return st, err
 }
 
-// RemembersSince is since when dedupe of subscription s remembers all that was decided; null: it has forgotten nothing. The first window opens with
+// remembersSince is since when dedupe of subscription s remembers all that was decided; null: it has forgotten nothing. The first window opens with
 // the subscription, and the next one as one is closed. Windows are not dropped in their order, since a dead letter keeps an old one: what counts is
 // the youngest window whose predecessor is gone.
-const RemembersSince = `(SELECT max(opened_at) FROM windows w WHERE w.subscription = s.id AND w.opened_at > s.created_at
+const remembersSince = `(SELECT max(opened_at) FROM windows w WHERE w.subscription = s.id AND w.opened_at > s.created_at
 		AND NOT EXISTS (SELECT FROM windows p WHERE p.subscription = s.id AND p.id < w.id AND p.closed_at >= w.opened_at))`
 
 // processed returns up to which offset and append time a partition was ever processed; zero if it never was.

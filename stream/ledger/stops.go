@@ -149,7 +149,7 @@ func (n *Namespace) Report(ctx context.Context, s Stop, epoch int64) (Stop, erro
 		return s, err
 	}
 	if err != nil {
-		return s, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return s, pg.Unavailable(op, err)
 	}
 	return *stored, nil
 }

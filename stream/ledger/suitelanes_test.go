@@ -234,7 +234,7 @@ var copying = []property{
 			}
 		}
 		page, err := f.l.WithoutCopy(f.ctx(), c, 2, 6, 100)
-		if err != nil || page.More || page.Upto != 10 || page.Left != 7 || len(page.Actions) != 2 {
+		if err != nil || page.More || page.Upto != 10 || page.Left != 7 || page.LeftOffset != 6 || len(page.Actions) != 2 {
 			f.Fatalf("below offset 6: %+v %v", page, err)
 		}
 		r := seq(2, "c", 1)
@@ -473,12 +473,17 @@ var commanding = []property{
 		f.pass(time.Hour)
 		for range 2 {
 			a := f.open(c)[0]
-			if r := a.Replay; a.Status != ledger.Failed || a.NextIn != 0 || string(a.Packed) != "kept" || r == nil || a.Spent != 3 || !near(r.At, time.Now().Add(-time.Hour)) || !r.Force || !r.Twice {
+			if r := a.Replay; a.Status != ledger.Failed || a.NextIn != 0 || string(a.Packed) != "kept" || r == nil || a.Spent != 3 || !near(r.At, time.Now().Add(-time.Hour)) || !r.Force || !r.Twice || r.Tried {
 				f.Errorf("%+v %+v", a, a.Replay)
 			}
 			c = f.claim(0)
 		}
-		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 4})
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Failed, Attempt: 4, Spent: 4}) // while its destination was away
+		if a := f.open(f.claim(0))[0]; a.Attempts != 4 || a.Spent != 4 || !a.Replay.Tried {
+			f.Errorf("tried again: %+v %+v", a, a.Replay)
+		}
+		c = f.claim(0)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 5})
 		_, err = f.s.AskAction(f.ctx(), actionID("e-1"), ledger.Replay, ledger.CommandDetail{}, "jo", "once more")
 		f.refused("it is done", err, schemas.Conflict)
 	}},

@@ -259,6 +259,8 @@ type ReplayRequest struct {
 	Force bool
 	// Twice says that the operator knows that the action may be done twice.
 	Twice bool
+	// Tried says that an attempt has ended since, and is recorded: not all of [Action.Spent] are of runs before.
+	Tried bool
 }
 
 // Result is the end of one attempt, or a change of an action's status, to be recorded under the fence.

@@ -17,13 +17,15 @@ import (
 type Written struct {
 	Actions []string
 
-	mu    sync.Mutex
-	since map[schemas.ActionID]time.Time // since when what the file does not have was asked for
+	mu sync.Mutex
+	// since is since when this process has asked for what the file does not have, over all its claims. It is none of another process's: that may have read
+	// an older file, and an action of a newer one would die of it while a deployment rolls. So with each process it takes NewerFile at most.
+	since map[schemas.ActionID]time.Time
 }
 
-// newerFile is how long an action waits that the file does not have: while a deployment rolls, another process may have made it by a newer file, which
+// NewerFile is how long an action waits that the file does not have: while a deployment rolls, another process may have made it by a newer file, which
 // this one reads soon.
-const newerFile = 10 * time.Minute
+const NewerFile = 10 * time.Minute
 
 // Before implements [Guard].
 func (w *Written) Before(_ context.Context, a sink.Action) (Verdict, error) {
@@ -40,8 +42,9 @@ func (w *Written) Before(_ context.Context, a sink.Action) (Verdict, error) {
 		first = time.Now()
 		w.since[a.ID] = first
 	}
-	if left := newerFile - time.Since(first); left > 0 {
-		return Verdict{}, fmt.Errorf("the file has no action %s of %s; unless it has within %s, the action is dead", a.Name, a.Subscription, left.Round(time.Second))
+	if until := first.Add(NewerFile); time.Now().Before(until) { // the same text each time, which is logged once
+		return Verdict{}, fmt.Errorf("the file has no action %s of %s (it was taken out, or renamed); unless it has by %s, this one is a dead letter",
+			a.Name, a.Subscription, until.UTC().Format(time.RFC3339))
 	}
 	delete(w.since, a.ID)
 	return Verdict{Status: ledger.Dead, Reason: Removed, Text: fmt.Sprintf(

@@ -29,11 +29,11 @@ func TestWritten(t *testing.T) {
 		if v, err := g.Before(t.Context(), gone); v.Status != "" || err == nil || !strings.Contains(err.Error(), "no action stop of acme.ship") {
 			t.Errorf("asked for first: %+v %v", v, err)
 		}
-		time.Sleep(newerFile - time.Second)
+		time.Sleep(NewerFile - time.Second)
 		waits()
 		time.Sleep(time.Second)
 		if v, err := g.Before(t.Context(), gone); v.Status != ledger.Dead || v.Reason != Removed || err != nil {
-			t.Errorf("after %s: %+v %v", newerFile, v, err)
+			t.Errorf("after %s: %+v %v", NewerFile, v, err)
 		}
 		waits()
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas/record"
@@ -101,18 +102,22 @@ type copySweep struct {
 	*Copier
 	claim *ledger.Claim
 	at    TopicPartition
-	// done is a lane_seq: every action up to it has ended, has its copy, or has lost its payload.
+	// done is a lane_seq: every action up to it has ended, has its copy, or has lost its payload, but for those that run again.
 	done int64
+	// pages are those that earlier walks made of what is open behind it: one in which all that needs a copy is too young for one is not read again
+	// until it no longer is.
+	pages []walkedPage
 
 	// Of the sweep under way.
 	start, before int64         // the offsets of the log to copy from, see endangered; before 0: nothing is to be copied
 	group         []ledger.Copy // not stored yet
 	groupBytes    int
-	firstLeft     int64 // lane_seq of the first action that the next sweep has to copy; 0: none so far
-	failures      int   // loads that failed
-	failure       error // the last of them
-	copied, lost  int   // actions
-	bytes         int   // of what was copied
+	firstLeft     int64      // lane_seq of the first action that the next sweep has to copy; 0: none so far
+	page          walkedPage // under way
+	failures      int        // loads that failed
+	failure       error      // the last of them
+	copied, lost  int        // actions
+	bytes         int        // of what was copied
 }
 
 // sweep makes one sweep, once one of the slots is free, and returns how long to wait until the next.
@@ -183,37 +188,70 @@ func (s *copySweep) walk(ctx context.Context) error {
 	if s.before == 0 {
 		return nil // nothing will be deleted soon
 	}
-	after := s.done
-	for {
-		page, err := s.ledger.WithoutCopy(ctx, s.claim, after, s.before, copyPage)
-		if err != nil {
-			return err
+	if again := s.claim.TakeRevived(); again != 0 { // what was open in its page and behind it is no longer all that is
+		s.done = min(s.done, again-1)
+		s.pages = slices.DeleteFunc(s.pages, func(p walkedPage) bool { return p.upto >= again })
+	}
+	after, known := s.done, s.pages
+	s.pages = nil
+	defer func() { s.pages = append(s.pages, known...) }()
+	for more := true; more; {
+		for len(known) > 0 && known[0].upto <= after {
+			known = known[1:]
 		}
-		for i := range page.Actions {
-			if err := s.copyOne(ctx, &page.Actions[i]); err != nil {
-				return errors.Join(err, s.storeGroup(ctx))
+		if len(known) > 0 && (known[0].left == 0 || known[0].lowest >= s.before) {
+			s.page = known[0]
+		} else {
+			var err error
+			if more, err = s.copyPage(ctx, after); err != nil {
+				return err
 			}
 		}
-		if err := s.storeGroup(ctx); err != nil {
-			return err
+		if s.firstLeft == 0 {
+			s.firstLeft = s.page.left
 		}
-		s.leaveForNextSweep(page.Left)
-		after = max(after, page.Upto)
+		after = max(after, s.page.upto)
 		if s.firstLeft == 0 {
 			s.done = after
 		} else {
 			s.done = s.firstLeft - 1
 		}
-		if !page.More {
-			return s.failure
+		if more { // the last one grows
+			s.pages = append(s.pages, s.page)
 		}
 	}
+	return s.failure
 }
 
-// leaveForNextSweep has the next sweep begin at this action or before it; 0 does nothing.
-func (s *copySweep) leaveForNextSweep(laneSeq int64) {
-	if laneSeq > 0 && (s.firstLeft == 0 || laneSeq < s.firstLeft) {
-		s.firstLeft = laneSeq
+// copyPage copies the payloads of the page behind after, and leaves in s.page what the next sweep has to know of it.
+func (s *copySweep) copyPage(ctx context.Context, after int64) (more bool, err error) {
+	page, err := s.ledger.WithoutCopy(ctx, s.claim, after, s.before, copyPage)
+	if err != nil {
+		return false, err
+	}
+	s.page = walkedPage{upto: page.Upto, left: page.Left, lowest: page.LeftOffset}
+	for i := range page.Actions {
+		if err := s.copyOne(ctx, &page.Actions[i]); err != nil {
+			return false, errors.Join(err, s.storeGroup(ctx))
+		}
+	}
+	return page.More, s.storeGroup(ctx)
+}
+
+// walkedPage is what a walk found of up to copyPage open actions.
+type walkedPage struct {
+	upto   int64 // lane_seq of the last one
+	left   int64 // of the first one that has no copy; 0: none
+	lowest int64 // the lowest offset of those that have none
+}
+
+// leave notes an action that has no copy.
+func (p *walkedPage) leave(a *ledger.WithoutCopy) {
+	if p.left == 0 || a.Pointer.Offset < p.lowest {
+		p.lowest = a.Pointer.Offset
+	}
+	if p.left == 0 || a.LaneSeq < p.left {
+		p.left = a.LaneSeq
 	}
 }
 
@@ -236,7 +274,7 @@ func (s *copySweep) copyOne(ctx context.Context, a *ledger.WithoutCopy) error {
 		s.countLost()
 		return nil
 	case err != nil:
-		s.leaveForNextSweep(a.LaneSeq)
+		s.page.leave(a)
 		s.failure = err
 		if _, is := errors.AsType[*unreadableError](err); is {
 			return nil // it alone: the sweep goes on to those that can be read

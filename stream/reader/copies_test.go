@@ -39,7 +39,10 @@ func (s *shelf) WithoutCopy(_ context.Context, _ *ledger.Claim, after, before in
 		case s.bare[seq] < before:
 			page.Actions = append(page.Actions, ledger.WithoutCopy{LaneSeq: seq, Pointer: ledger.Pointer{Offset: s.bare[seq]}})
 		case page.Left == 0:
-			page.Left = seq
+			page.Left, page.LeftOffset = seq, s.bare[seq]
+		}
+		if page.Left > 0 && s.bare[seq] >= before {
+			page.LeftOffset = min(page.LeftOffset, s.bare[seq])
 		}
 		page.Upto, limit = seq, limit-1
 	}
@@ -116,6 +119,69 @@ func TestSweepGoesOnBehindAFailure(t *testing.T) {
 	s.load = func(context.Context, ledger.Pointer) error { loads++; return away }
 	if err := w.next(t.Context()); !errors.Is(err, away) || loads != copyFailures {
 		t.Errorf("%v after %d loads", err, loads)
+	}
+}
+
+// What is open and too young for a copy is read once, and again when the first of its page no longer is: a sweep costs a page, however much is
+// open.
+func TestSweepReadsYoungPagesOnce(t *testing.T) {
+	t.Parallel()
+	s := &shelf{bare: map[int64]int64{}}
+	for seq := range int64(10 * copyPage) {
+		s.bare[seq+1] = 50_000 + seq
+	}
+	s.bare[5*copyPage+7] = 20_000 // of a replay: older than what is before it
+	w := s.sweep(t, 10_000)
+	sweep := func(before int64, want ...int64) {
+		t.Helper()
+		s.asked, w.before = nil, before
+		if err := w.next(t.Context()); err != nil || !slices.Equal(s.asked, want) {
+			t.Errorf("below %d: %v, pages behind %d, want %d", before, err, s.asked, want)
+		}
+	}
+	sweep(10_000, 0, 1000, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 9000)
+	sweep(10_001, 9000) // more may have come behind it
+	sweep(20_001, 5000, 9000)
+	sweep(20_002, 9000)
+	for seq := range int64(1500) {
+		delete(s.bare, seq+1) // done
+	}
+	s.bare[10*copyPage+1] = 80_000
+	away := errors.New("broker away")
+	s.load = func(context.Context, ledger.Pointer) error { return away }
+	s.asked, w.before = nil, 51_501
+	if err := w.next(t.Context()); !errors.Is(err, away) || !slices.Equal(s.asked, []int64{0, 9000, 10_000}) {
+		t.Errorf("%v: pages behind %d", err, s.asked)
+	}
+	s.load = nil
+	sweep(51_501, 1500, 10_000)
+	if w.done != 1501 || !slices.Equal(s.stored, []int64{5007, 1501}) {
+		t.Errorf("done up to %d, stored %d", w.done, s.stored)
+	}
+}
+
+// What had ended and runs again is copied, wherever it is: among what was walked for good, or in a page that is too young for a copy.
+func TestSweepCopiesWhatRunsAgain(t *testing.T) {
+	t.Parallel()
+	s := &shelf{bare: map[int64]int64{}}
+	for seq := range int64(3 * copyPage) {
+		s.bare[seq+11] = 50_000 + seq
+	}
+	w := s.sweep(t, 10_000)
+	if err := w.walk(t.Context()); err != nil || len(s.stored) != 0 {
+		t.Fatal(err, s.stored)
+	}
+	for _, again := range []int64{2010, 5} {
+		s.asked, s.stored, s.bare[again] = nil, nil, 20
+		w.claim.Revived(2500)
+		w.claim.Revived(again)
+		if err := w.next(t.Context()); err != nil || !slices.Equal(s.stored, []int64{again}) {
+			t.Errorf("%v: stored %d of %d, pages behind %d", err, s.stored, again, s.asked)
+		}
+		s.asked = nil
+		if err := w.next(t.Context()); err != nil || len(s.asked) != 1 {
+			t.Errorf("%v: pages behind %d", err, s.asked)
+		}
 	}
 }
 

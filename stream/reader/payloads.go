@@ -23,8 +23,8 @@ type PayloadsConfig struct {
 	Client []kgo.Opt
 	// ChunkBytes is how much one read asks for; a larger record comes whole. Default 256 KiB.
 	ChunkBytes int
-	// Chunks is how many chunks are kept for later loads, at most one per partition. Default 16.
-	Chunks int
+	// KeptBytes is how many bytes of chunks are kept for later loads, until nothing was loaded for a minute. Default 64 MiB.
+	KeptBytes int
 	// MaxRecordBytes is the largest record, with the decompressed record batch that it is in; default 64 MiB. A larger one counts as
 	// lost.
 	MaxRecordBytes int
@@ -35,8 +35,8 @@ type PayloadsConfig struct {
 
 // LogPayloads loads events from the log through pointers. It implements [Payloads].
 //
-// Loads of one partition that wait at the same time are answered in one pass over it, in offset order. The last chunk of a partition
-// is kept. So a claim with thousands of open actions reads its log once. Safe for concurrent use.
+// Loads of one partition that wait at the same time are answered in one pass over it, in offset order. Chunks that were used lately are
+// kept. So a claim with thousands of open actions reads its log once, also where other subscriptions read elsewhere. Safe for concurrent use.
 type LogPayloads struct {
 	cfg    PayloadsConfig
 	cl     *kgo.Client
@@ -48,7 +48,8 @@ type LogPayloads struct {
 
 	mu     sync.Mutex
 	queues map[ledger.Partition]*queue
-	used   []ledger.Partition // partitions with a kept chunk, the least recently used first
+	kept   []keptChunk // the least recently used first
+	idle   *time.Timer // drops what is kept; nil: nothing ever was
 	closed bool
 }
 
@@ -60,11 +61,17 @@ type Payloads interface {
 
 var _ Payloads = (*LogPayloads)(nil)
 
-// queue has the loads of one partition that wait, and the chunk of the partition that was kept. While any load waits, a goroutine reads.
+// queue has the loads of one partition that wait. While any load waits, a goroutine reads.
 type queue struct {
 	waiting []*load
 	reading bool
-	kept    *chunk // nil: none
+}
+
+// keptChunk is a chunk that later loads of its partition are answered from.
+type keptChunk struct {
+	*chunk
+	at     ledger.Partition
+	weight int
 }
 
 // load is one Load call.
@@ -87,8 +94,8 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 	if cfg.ChunkBytes == 0 {
 		cfg.ChunkBytes = 256 << 10
 	}
-	if cfg.Chunks == 0 {
-		cfg.Chunks = 16
+	if cfg.KeptBytes == 0 {
+		cfg.KeptBytes = 64 << 20
 	}
 	if cfg.MaxRecordBytes == 0 {
 		cfg.MaxRecordBytes = 64 << 20
@@ -96,7 +103,7 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 	if cfg.LostAfter == 0 {
 		cfg.LostAfter = 10 * time.Second
 	}
-	if cfg.LostAfter < 0 || cfg.ChunkBytes < 0 || cfg.Chunks < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
+	if cfg.LostAfter < 0 || cfg.ChunkBytes < 0 || cfg.KeptBytes < 0 || cfg.MaxRecordBytes < 0 || cfg.MaxRecordBytes > 1<<30 {
 		return nil, schemas.Errorf(schemas.Invalid, "open payloads", "a limit is out of range")
 	}
 	unpack, err := unpackOptions(cfg.MaxRecordBytes)
@@ -117,6 +124,9 @@ func NewPayloads(cfg PayloadsConfig) (*LogPayloads, error) {
 func (l *LogPayloads) Close() {
 	l.mu.Lock()
 	l.closed = true
+	if l.idle != nil {
+		l.idle.Stop()
+	}
 	l.mu.Unlock()
 	l.stop()
 	l.wg.Wait()
@@ -141,10 +151,10 @@ func (l *LogPayloads) Load(ctx context.Context, p ledger.Pointer) (*schemas.Even
 		select {
 		case a := <-w.got:
 			e, err := verify(p, a)
-			if err == nil || !a.kept || a.r == nil || again {
+			if err == nil || !a.kept || again {
 				return e, err
 			}
-			l.forget(log) // it was cut since that chunk was read, and has grown over the same offsets
+			l.forget(log) // it may have been cut since that chunk was read, and have grown over the same offsets
 		case <-ctx.Done():
 			return nil, fmt.Errorf("load payload at %s: %w", at(p), context.Cause(ctx))
 		}
@@ -182,23 +192,26 @@ func verify(p ledger.Pointer, a answer) (*schemas.Event, error) {
 	return e, nil
 }
 
-// enqueue answers w from the kept chunk, or queues it and starts a reader if none runs.
+// enqueue answers w from a kept chunk, or queues it and starts a reader if none runs.
 func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return errPayloadsClosed
 	}
+	for i, k := range slices.Backward(l.kept) {
+		if a, ok := k.answer(w.offset); ok && k.at == at {
+			a.kept = true
+			l.kept = slices.Delete(l.kept, i, i+1)
+			l.keep(k)
+			w.got <- a
+			return nil
+		}
+	}
 	q := l.queues[at]
 	if q == nil {
 		q = &queue{}
 		l.queues[at] = q
-	}
-	if a, ok := q.kept.answer(w.offset); ok {
-		a.kept = true
-		l.touch(at)
-		w.got <- a
-		return nil
 	}
 	q.waiting = append(q.waiting, w)
 	if !q.reading {
@@ -208,13 +221,11 @@ func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
 	return nil
 }
 
-// forget drops the chunk of a partition that was kept.
+// forget drops the chunks of a partition that were kept.
 func (l *LogPayloads) forget(at ledger.Partition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if q := l.queues[at]; q != nil {
-		q.kept = nil
-	}
+	l.kept = slices.DeleteFunc(l.kept, func(k keptChunk) bool { return k.at == at })
 }
 
 // serve reads for a queue until no load waits. Each chunk begins at the lowest offset that is waited for, and answers all loads that
@@ -230,17 +241,14 @@ func (l *LogPayloads) serve(at ledger.Partition, q *queue) {
 	}
 }
 
-// lowest returns the lowest offset that a load waits for. If no load waits, it marks the queue as not reading and returns false: the
-// caller must end then.
+// lowest returns the lowest offset that a load waits for. If no load waits, it removes the queue and returns false: the caller must
+// end then.
 func (l *LogPayloads) lowest(at ledger.Partition, q *queue) (int64, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	q.waiting = slices.DeleteFunc(q.waiting, func(w *load) bool { return w.ctx.Err() != nil })
 	if len(q.waiting) == 0 {
-		q.reading = false
-		if q.kept == nil {
-			delete(l.queues, at)
-		}
+		delete(l.queues, at)
 		return 0, false
 	}
 	return slices.MinFunc(q.waiting, func(a, b *load) int { return int(max(-1, min(1, a.offset-b.offset))) }).offset, true
@@ -257,9 +265,9 @@ func (l *LogPayloads) deliver(at ledger.Partition, q *queue, c *chunk) {
 		}
 		return ok
 	})
-	if len(c.records) > 0 && c.weight() <= maxKept*l.cfg.ChunkBytes {
-		q.kept = c
-		l.touch(at)
+	if weight := c.weight(); len(c.records) > 0 && weight <= maxKept*l.cfg.ChunkBytes {
+		l.kept = slices.DeleteFunc(l.kept, func(k keptChunk) bool { return k.at == at && c.from <= k.from && k.to <= c.to })
+		l.keep(keptChunk{c, at, weight})
 	}
 }
 
@@ -267,21 +275,30 @@ func (l *LogPayloads) deliver(at ledger.Partition, q *queue, c *chunk) {
 // compressed ones.
 const maxKept = 8
 
-// touch marks a partition's chunk as the most recently used one. If too many are kept, it drops the least recently used.
-func (l *LogPayloads) touch(at ledger.Partition) {
-	if i := slices.Index(l.used, at); i >= 0 {
-		l.used = slices.Delete(l.used, i, i+1)
-	}
-	l.used = append(l.used, at)
-	if len(l.used) <= l.cfg.Chunks {
-		return
-	}
-	oldest := l.used[0]
-	l.used = l.used[1:]
-	if q := l.queues[oldest]; q != nil {
-		q.kept = nil
-		if !q.reading {
-			delete(l.queues, oldest)
+const (
+	maxChunks = 256         // that are kept; each load looks through them
+	keptFor   = time.Minute // how long without a load: a process at rest keeps none
+)
+
+// keep keeps a chunk as the one that was used last, and drops the least recently used of too many.
+func (l *LogPayloads) keep(k keptChunk) {
+	l.kept = append(l.kept, k)
+	total := 0
+	for i, k := range slices.Backward(l.kept) {
+		if total += k.weight; total > l.cfg.KeptBytes || len(l.kept)-i > maxChunks {
+			l.kept = slices.Delete(l.kept, 0, i+1)
+			break
 		}
 	}
+	if l.idle == nil {
+		l.idle = time.AfterFunc(keptFor, l.dropKept)
+	}
+	l.idle.Reset(keptFor)
+}
+
+// dropKept drops all chunks.
+func (l *LogPayloads) dropKept() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = nil
 }

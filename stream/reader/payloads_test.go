@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -66,8 +69,8 @@ func TestPayloadOfALogThatWasCut(t *testing.T) {
 	other := record.Encode(testTopic, event(7))
 	other.Offset = 1
 	l.mu.Lock()
-	for _, q := range l.queues { // as it was before the cut
-		q.kept = &chunk{from: q.kept.from, to: q.kept.to, records: []*kgo.Record{q.kept.records[0], other, q.kept.records[2]}}
+	for _, k := range l.kept { // as it was before the cut
+		k.records = []*kgo.Record{k.records[0], other, k.records[2]}
 	}
 	l.mu.Unlock()
 	if e, err := l.Load(r.Ctx(), r.Pointer(7, 1)); err != nil || e.ID != "e7" {
@@ -78,6 +81,14 @@ func TestPayloadOfALogThatWasCut(t *testing.T) {
 	}
 	_, err := l.Load(r.Ctx(), r.Pointer(7, 1))
 	streamtest.IsLost(t, err, "another event is there: e1")
+	l.mu.Lock()
+	for _, k := range l.kept { // a marker of a transaction was there
+		k.records = slices.DeleteFunc(slices.Clone(k.records), func(rec *kgo.Record) bool { return rec.Offset == 1 })
+	}
+	l.mu.Unlock()
+	if e, err := l.Load(r.Ctx(), r.Pointer(1, 1)); err != nil || e.ID != "e1" {
+		t.Errorf("what is there, where a kept chunk has nothing: %v, %v", e, err)
+	}
 }
 
 func TestPayloadGone(t *testing.T) {
@@ -327,7 +338,7 @@ func TestPayloadsCoalesce(t *testing.T) {
 func TestPayloadsKeepFewChunks(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 4)
-	l := r.payloads(func(c *PayloadsConfig) { c.Chunks = 2 })
+	l := r.payloads(func(c *PayloadsConfig) { c.KeptBytes = 2*weight(record.Encode(testTopic, event(0))) + 100 })
 	for p := range int32(4) {
 		r.Produce(p, int(p))
 		at := r.Pointer(int(p), 0)
@@ -338,15 +349,79 @@ func TestPayloadsKeepFewChunks(t *testing.T) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	kept := 0
-	for _, q := range l.queues {
-		if q.kept != nil {
-			kept++
+	if len(l.kept) != 2 || l.kept[1].at.Number != 3 {
+		t.Errorf("%d chunks are kept", len(l.kept))
+	}
+}
+
+// Many partitions whose backlogs are sent at once, and subscriptions that are at different places of one: each reads its log once. When
+// nothing is loaded any more, no chunk is kept.
+func TestPayloadsOfManyBacklogs(t *testing.T) {
+	t.Parallel()
+	const partitions = 40
+	r := newRig(t, partitions)
+	var reads atomic.Int32
+	r.Cluster.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
+		reads.Add(1)
+		return nil, nil, false
+	})
+	for p := range int32(partitions) {
+		r.Produce(p, int(2*p), int(2*p+1))
+	}
+	const far = 20 // another subscription is there in partition 0
+	for i := 2; i < far+2; i++ {
+		r.Produce(0, 1000+i)
+	}
+	l := r.payloads(func(c *PayloadsConfig) { c.ChunkBytes = 2000 })
+	load := func(partition int32, i int, offset int64) {
+		t.Helper()
+		at := r.Pointer(i, offset)
+		at.Partition = partition
+		if _, err := l.Load(r.Ctx(), at); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if kept != 2 || len(l.used) != 2 {
-		t.Errorf("%d chunks kept, %d places", kept, len(l.used))
+	for offset := range 2 {
+		for p := range int32(partitions) {
+			load(p, int(2*p)+offset, int64(offset))
+		}
+		load(0, 1000+far+offset, int64(far+offset))
 	}
+	if n := reads.Load(); n != partitions+1 {
+		t.Errorf("%d reads of %d places", n, partitions+1)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.kept) != partitions+1 || len(l.queues) > 0 {
+		t.Errorf("%d chunks are kept, and %d queues", len(l.kept), len(l.queues))
+	}
+}
+
+// A process at rest keeps no chunk.
+func TestPayloadsAtRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &LogPayloads{cfg: PayloadsConfig{KeptBytes: 1}}
+		kept := func() int {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return len(l.kept)
+		}
+		l.mu.Lock()
+		l.keep(keptChunk{})
+		l.mu.Unlock()
+		time.Sleep(keptFor - time.Second)
+		synctest.Wait()
+		if n := kept(); n != 1 {
+			t.Errorf("%d are kept", n)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := kept(); n != 0 {
+			t.Errorf("%d are kept at rest", n)
+		}
+	})
 }
 
 // A chunk that weighs much more than was asked for serves its loads and is not kept.
@@ -366,8 +441,8 @@ func TestPayloadsKeepNoHeavyChunk(t *testing.T) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.used) > 0 {
-		t.Errorf("chunks of %v are kept", l.used)
+	if len(l.kept) > 0 {
+		t.Errorf("%d chunks are kept", len(l.kept))
 	}
 }
 

@@ -3,6 +3,7 @@ package sink
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -67,6 +68,22 @@ func ForLog(err error) string {
 		return e.ForLog()
 	}
 	return ""
+}
+
+// Text returns an error's text as a database stores it: valid UTF-8, at most most bytes, with spaces for the control characters of ASCII. It is
+// empty for a nil error.
+func Text(err error, most int) string {
+	if err == nil {
+		return ""
+	}
+	text := err.Error()
+	text = strings.ToValidUTF8(text[:min(len(text), most)], "")
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 // NotYet says that no attempt can be made before Wait has passed, because of a limit of ours. It uses up no attempt.

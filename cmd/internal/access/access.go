@@ -108,10 +108,13 @@ func (w *Who) Only(teams []string) (own []string) {
 const prefix = "fbo_"
 
 // NewToken makes a token, of 256 random bits.
-func NewToken() string {
+func NewToken() string { return prefix + RandomText() }
+
+// RandomText makes a text of 256 random bits.
+func RandomText() string {
 	var bits [32]byte
 	rand.Read(bits[:]) // never fails
-	return prefix + base64.RawURLEncoding.EncodeToString(bits[:])
+	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
 // Hash returns what is kept of a token. Its bits are random, so a hash that is slow would protect nothing more.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -13,15 +14,15 @@ import (
 // MaxLife is the longest life of a token.
 const MaxLife = 366 * 24 * time.Hour
 
-// Request asks for a token.
+// Request asks for a token. By is who says so, as the client tells it.
 type Request struct {
-	Name      string
-	Role      string
-	Teams     []string // nil: all
-	Payloads  bool
-	ExpiresAt time.Time
-	By        string
-	Reason    string
+	Name      string    `json:"name"`
+	Role      string    `json:"role"`
+	Teams     []string  `json:"teams,omitempty"` // without: all
+	Payloads  bool      `json:"payloads,omitempty"`
+	ExpiresAt time.Time `json:"expires_at"`
+	Reason    string    `json:"reason"`
+	By        string    `json:"by"`
 }
 
 var (
@@ -34,6 +35,16 @@ const Nobody = "nobody"
 
 // nobodys are the actors in the audit that are no tokens.
 var nobodys = []string{"loopback", "ledger", "forebay", Nobody}
+
+// MakeOf makes a token as [Make] does, of teams that there are.
+func MakeOf(teams []string, r Request, now time.Time) (kept ledger.Token, token string, err error) {
+	for _, team := range r.Teams {
+		if err := names.Team(team, teams); err != nil {
+			return kept, "", err
+		}
+	}
+	return Make(r, now)
+}
 
 // Make makes the token that is asked for, and what is to be kept of it. Errors are of kind Invalid.
 func Make(r Request, now time.Time) (kept ledger.Token, token string, err error) {

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -38,9 +37,8 @@ func NewSessions(store func() (SessionStore, error), rules []byte, log *slog.Log
 // Session is a session, and who has it.
 type Session struct {
 	*Who
-	Form    string    // what every form of the session has, and nobody else knows
-	Expires time.Time // when it ends at the latest
-	id      int64
+	Form string // what every form of the session has, and nobody else knows
+	id   int64
 }
 
 // SessionEnded is the error of a session that has ended, or never was: they are not told apart.
@@ -61,7 +59,7 @@ func (s *Sessions) open(ctx context.Context, n ledger.Session, w *Who) (id strin
 	if err != nil {
 		return "", err
 	}
-	id = newID()
+	id = RandomText()
 	n.Hash, n.Name, n.Role, n.Teams, n.Payloads = Hash(id), w.Name, w.Role, w.Teams, w.Sees
 	return id, store.CreateSession(ctx, n)
 }
@@ -90,7 +88,7 @@ func (s *Sessions) Find(ctx context.Context, id string, used bool) (*Session, er
 			s.log.Warn("the use of a session is not noted", "of", found.Name, "error", err)
 		}
 	}
-	return &Session{Who: &Who{Name: found.Name, Role: found.Role, Teams: found.Teams, Sees: found.Payloads}, Form: derived(id, "form"), Expires: found.ExpiresAt, id: found.ID}, nil
+	return &Session{Who: &Who{Name: found.Name, Role: found.Role, Teams: found.Teams, Sees: found.Payloads}, Form: derived(id, "form"), id: found.ID}, nil
 }
 
 // End ends a session. That it has ended is no error.
@@ -103,13 +101,6 @@ func (s *Sessions) End(ctx context.Context, n *Session) error {
 		return nil
 	}
 	return err
-}
-
-// newID makes a text of 256 random bits.
-func newID() string {
-	var bits [32]byte
-	rand.Read(bits[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(bits[:])
 }
 
 // derived derives a secret from a random one; the random one cannot be computed from it.

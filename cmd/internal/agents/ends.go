@@ -7,6 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // askWithin is how long it is waited for the answer to a question.
@@ -23,25 +25,21 @@ type seen struct {
 // whose answer one topic that may not be described takes all.
 func look(ctx context.Context, client *kgo.Client, topics []string) map[string]*seen {
 	all := map[string]*seen{}
-	m := kmsg.NewPtrMetadataRequest()
 	for _, topic := range topics {
 		all[topic] = &seen{err: kerr.UnknownTopicOrPartition}
-		t := kmsg.NewMetadataRequestTopic()
-		t.Topic = &topic
-		m.Topics = append(m.Topics, t)
 	}
 	asked, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
-	answer, err := m.RequestWith(asked, client)
+	there, err := record.Topics(asked, client, topics)
 	if err != nil {
 		for _, s := range all {
 			s.err = err
 		}
 		return all
 	}
-	for _, t := range answer.Topics {
-		if t.Topic != nil && all[*t.Topic] != nil {
-			all[*t.Topic].id, all[*t.Topic].err = t.TopicID, kerr.ErrorForCode(t.ErrorCode)
+	for topic, t := range there {
+		if s := all[topic]; s != nil {
+			s.id, s.err = t.TopicID, kerr.ErrorForCode(t.ErrorCode)
 		}
 	}
 	offsets(ctx, client, all, -1, func(s *seen, at int64) { s.end = at })

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -15,6 +16,8 @@ type delivery struct {
 	Message
 	alone bool // no board knows that it is on its way
 	noted bool // the board knows that it was told
+
+	over atomic.Bool // the alert does not fire any more, so that another process may tell its end at any time: see [Notifier.markOver]
 
 	mu     sync.Mutex
 	waits  int         // for how many receivers' answers
@@ -53,6 +56,19 @@ func (n *Notifier) send(m Message, alone bool) {
 	}
 	n.sending[m.key] = d
 	n.queue(d, to)
+}
+
+// markOver ends the attempts of what tells that alerts fire which this process did not see at its last look. Processes that share a board take no less
+// than [Notifier.unseenFor] for an end, which any of them may tell: no receiver shall hear of the beginning after that. Should the alert be there again before
+// that, or another process see it, it is told anew.
+func (n *Notifier) markOver() {
+	if n.cfg.Board == nil { // nobody else tells the end, and the receivers get both in order
+		return
+	}
+	held := n.goesOn()
+	for key, d := range n.sending {
+		d.over.Store(d.Status == firing && n.alerts[key] == nil && !slices.Contains(held, key))
+	}
 }
 
 // known has the board know what this process has sent without it.

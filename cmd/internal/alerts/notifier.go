@@ -132,6 +132,7 @@ func (n *Notifier) step(ctx context.Context, now time.Time) {
 		n.cfg.Logger.Warn("metrics for alerts", "error", err)
 	}
 	n.find(families, now)
+	n.markOver()
 	asking, cancel := context.WithTimeout(ctx, boardWithin)
 	defer cancel()
 	switch err = n.notify(asking, now); {

@@ -682,3 +682,27 @@ func TestTeam(t *testing.T) {
 		}
 	}
 }
+
+// A process that still tries to tell that an alert fires, once it has passed and another process has told so, does not tell it any more.
+func TestNoBeginningBehindTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, ask := newBoard()
+		other := newWorld(t, ask, nil)
+		time.Sleep(5 * time.Second) // it looks before this one
+		w := newWorld(t, ask, nil)
+		w.sink.mu.Lock()
+		w.sink.down(5 * time.Minute)
+		w.sink.mu.Unlock()
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(2 * time.Minute)
+		w.gauge.WithLabelValues("acme.fulfil").Set(0)
+		time.Sleep(30 * time.Minute)
+		is(t, "the end", short(other.sink.all()), "resolved 2m40s")
+		is(t, "the beginning, behind it", w.sink.all())
+		w.gauge.WithLabelValues("acme.fulfil").Set(1)
+		time.Sleep(time.Minute)
+		if got := short(w.sink.all()); len(got) != 1 || !within(got[0], "firing", 32*time.Minute) {
+			t.Error(got)
+		}
+	})
+}

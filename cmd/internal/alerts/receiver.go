@@ -38,22 +38,26 @@ func (r *Receiver) run(ctx context.Context, log *slog.Logger, tries *prometheus.
 		case <-ctx.Done():
 			return
 		case d := <-r.waiting:
-			taken, missed := r.send(ctx, log, tries, d.Message)
+			taken, missed := r.send(ctx, log, tries, d)
 			d.answered(r, taken, missed)
 		}
 	}
 }
 
-// send tries a message until it is taken, refused for good, or missed: tried for too long.
-func (r *Receiver) send(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec, m Message) (taken, missed bool) {
-	log = log.With("alert", m.key, "status", m.Status)
-	a, err := m.action(r.Name)
+// send tries a message until it is taken, refused for good, or missed: tried for too long, or over before it was taken.
+func (r *Receiver) send(ctx context.Context, log *slog.Logger, tries *prometheus.CounterVec, d *delivery) (taken, missed bool) {
+	log = log.With("alert", d.key, "status", d.Status)
+	a, err := d.action(r.Name)
 	if err != nil {
 		log.Error("message about an alert cannot be made", "error", err)
 		return false, false
 	}
 	began, wait := time.Now(), max(time.Second, r.Settle)
 	for {
+		if d.over.Load() {
+			log.Warn("an alert was not sent: it has passed before its receiver took it; check the receiver in alerts.receivers", "attempts", a.Attempt)
+			return false, true
+		}
 		a.Attempt++
 		attempt, cancel := context.WithTimeout(ctx, r.Timeout)
 		at := time.Now()

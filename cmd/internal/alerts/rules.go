@@ -187,7 +187,7 @@ func otherRules(t Thresholds) []Rule {
 			Summary: "{{ $labels.of }} is paused by the kill switch, and nothing it covers is attempted: `forebay attention --kind paused_scope` says who did it, and what to run.",
 			find:    waiting(api.KindPausedScope)},
 		{Name: "ForebayBudget", Severity: Warning, For: time.Minute, By: owner,
-			Summary: "Four fifths or more of {{ $labels.of }} are used, by all processes: `forebay attention --kind budget` says how much.",
+			Summary: "Four fifths or more of {{ $labels.of }} are used, by all processes, or actions wait since less is left than the last run has cost: `forebay attention --kind budget` says how much.",
 			find:    waiting(api.KindBudget)},
 		{Name: "ForebayNotReady", Severity: Critical, For: 2 * time.Minute, By: owner, // where a partition stands still, its own alert says so
 			Summary: "{{ $labels.of }} is not ready in at least one process: what it needs, such as Postgres or the brokers, does not work. /readyz says why.",

@@ -24,7 +24,7 @@ const (
 	KindRefused             = "reload_refused"       // a file of the configuration that could not be taken: what it is of keeps what it had
 	KindWaits               = "waits_for_restart"    // a key that was changed and is taken with the next start
 	KindDiffers             = "differing_config"     // processes decide for a subscription by different files
-	KindBudget              = "budget"               // a budget of which four fifths are used, or all: then what comes next waits, parks or is dropped
+	KindBudget              = "budget"               // a budget of which four fifths are used, or all, or too little is left: then what comes next waits, parks or is dropped
 	KindApproval            = "approval"             // an action that waits for a person's word, and its entity with it
 	KindKeys                = "unmatched_keys"       // a source none of whose secrets verifies what comes
 	KindSpooling            = "spooling"             // deliveries of a source that were acknowledged wait on an intake's disk for the brokers

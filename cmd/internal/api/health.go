@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"maps"
@@ -106,11 +105,11 @@ func metrics(g prometheus.Gatherer) http.Handler {
 	turn := make(chan struct{}, 1) // holds one while somebody gathers; never closed
 	var began time.Time            // when found was gathered, and for whom
 	var accepts string
-	var found *gathered
-	gather := func(r *http.Request, came time.Time) *gathered {
+	var found *kept
+	gather := func(r *http.Request, came time.Time) *kept {
 		defer func() { <-turn }()
 		if as := fmt.Sprint(r.Header["Accept"], r.Header["Accept-Encoding"]); !began.After(came) || accepts != as {
-			began, accepts, found = time.Now(), as, &gathered{header: http.Header{}, status: http.StatusOK}
+			began, accepts, found = time.Now(), as, newKept()
 			gathers.ServeHTTP(found, r)
 		}
 		return found
@@ -128,14 +127,3 @@ func metrics(g prometheus.Gatherer) http.Handler {
 		_, _ = w.Write(answer.body.Bytes())
 	})
 }
-
-// gathered is an answer that is written later.
-type gathered struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (g *gathered) Header() http.Header         { return g.header }
-func (g *gathered) WriteHeader(status int)      { g.status = status }
-func (g *gathered) Write(p []byte) (int, error) { return g.body.Write(p) }

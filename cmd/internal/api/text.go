@@ -1,10 +1,13 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/forebay-io/forebay/cmd/internal/names"
 )
 
 // Text returns where a version line stands, and what is missing on it, as commands and pages show it.
@@ -59,4 +62,35 @@ func DurationText(d time.Duration) string {
 		return fmt.Sprintf("%dh", d/time.Hour)
 	}
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// EventName names an event as lists print it and commands read it: by its source and id. What the subscription did not take as an
+// event (a conflict, a filtered or a quarantined record) has its place for a name: its id is that of the event that counts, if it has one.
+func EventName(i *InboxItem) names.Event {
+	n := names.Event{Team: i.Team, Subscription: i.Subscription, Source: i.Source, ID: i.EventID}
+	if i.EventID == "" || i.Decision.Rejects() {
+		n.Source, n.ID = i.Topic, names.Place{Topic: i.Topic, Partition: i.Partition, Offset: i.Offset}.ID()
+	}
+	return n
+}
+
+// CameOfIt says what became of the records that a replay has passed.
+func (i *ReplayItem) CameOfIt() string {
+	if i.Mode == "shadow" {
+		return fmt.Sprintf("%d would run (%d late), %d stale, %d wait, %d rejected", i.Applied+i.Late, i.Late, i.Stale, i.Waits, i.Rejected)
+	}
+	return fmt.Sprintf("%d ran (%d late), %d done before, %d stale, %d wait, %d rejected; %d dead letters", i.Applied+i.Late, i.Late, i.Done, i.Stale, i.Waits, i.Rejected, i.Errors)
+}
+
+// DiffersText says in words how what a shadow finds differs from what was.
+func DiffersText(word string) string {
+	return cmp.Or(map[string]string{"new": "did not run, and would", "gone": "ran, and would not", "other": "would run with other actions"}[word], word)
+}
+
+// CountText returns a count; "N or more" if there is more than was counted.
+func CountText(n int64, more bool) string {
+	if more {
+		return strconv.FormatInt(n, 10) + " or more"
+	}
+	return strconv.FormatInt(n, 10)
 }

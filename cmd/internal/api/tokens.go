@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/schemas"
@@ -14,16 +13,10 @@ import (
 // TokenItem is what is kept of a token. It goes over the wire as the ledger has it.
 type TokenItem = ledger.Token
 
-// TokenRequest asks for a token. By is who says so, as the client tells it.
+// TokenRequest asks for a token.
 type TokenRequest struct {
-	Name      string    `json:"name"`
-	Role      string    `json:"role"`
-	Teams     []string  `json:"teams,omitempty"` // without: all
-	Payloads  bool      `json:"payloads,omitempty"`
-	ExpiresAt time.Time `json:"expires_at"`
-	Reason    string    `json:"reason"`
-	By        string    `json:"by"`
-	DryRun    bool      `json:"dry_run,omitempty"`
+	access.Request
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // TokenMade is a new token. Its text is nowhere else, and is not shown again; a dry run has none.

@@ -24,7 +24,7 @@ type (
 )
 
 // Page is a list as it goes over the wire. Next is the cursor of the next page, empty on the last one. More is set where a list
-// that has no next page (groups) is incomplete: narrower filters find what is missing.
+// that has no next page (groups, the inbox's last one) may be incomplete: narrower filters find what is missing.
 type Page[T any] struct {
 	Items []T    `json:"items"`
 	Next  string `json:"next"`

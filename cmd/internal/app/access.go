@@ -10,7 +10,6 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/console"
-	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/cmd/internal/openid"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/schemas"
@@ -101,12 +100,7 @@ func (t *tokensAPI) Tokens(ctx context.Context) ([]api.TokenItem, error) {
 
 // CreateToken implements [api.Tokens].
 func (t *tokensAPI) CreateToken(ctx context.Context, r api.TokenRequest) (*api.TokenMade, error) {
-	for _, team := range r.Teams {
-		if err := names.Team(team, configured(t.s.a.file()).teams); err != nil {
-			return nil, err
-		}
-	}
-	kept, token, err := access.Make(access.Request{Name: r.Name, Role: r.Role, Teams: r.Teams, Payloads: r.Payloads, ExpiresAt: r.ExpiresAt, By: r.By, Reason: r.Reason}, time.Now())
+	kept, token, err := access.MakeOf(configured(t.s.a.file()).teams, r.Request, time.Now())
 	if err != nil || r.DryRun {
 		return &api.TokenMade{TokenItem: kept}, err
 	}

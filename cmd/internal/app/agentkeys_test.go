@@ -17,8 +17,6 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/agents"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
-	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // say posts what another agent says, as a program does: with its key or token, and nothing of ours.
@@ -52,12 +50,7 @@ func (p *process) say(source, key, idempotency, body string) (status int, id, st
 // revocation, an intake without Postgres among them.
 func TestAnotherAgentPosts(t *testing.T) {
 	t.Parallel()
-	url, schema := pgtest.Schema(t)
-	place := &ledgerPlace{url, schema}
-	if _, err := ledger.Migrate(t.Context(), place.config()); err != nil {
-		t.Fatal(err)
-	}
-	target := newAgent(t)
+	place, target := newLedger(t), newAgent(t)
 	r := deploy(t, target.URL, place, false)
 	withAgents(t, r, "{deadline: 10m}")
 	r.text = strings.NewReplacer("    sources:\n", "    sources:\n      agents: {preset: agent}\n      others: {preset: agent}\n",

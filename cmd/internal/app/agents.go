@@ -90,20 +90,9 @@ type reportLedger struct{ s *streams }
 
 var _ callback.Ledger = reportLedger{}
 
-// open returns the ledger. It does not wait: until the process has opened it, which it does once Postgres answers, the error is of kind
-// Unavailable.
-func (d reportLedger) open() (*ledger.Ledger, error) {
-	d.s.mu.Lock()
-	defer d.s.mu.Unlock()
-	if d.s.ledger == nil {
-		return nil, schemas.Errorf(schemas.Unavailable, "answer an agent", "the ledger is not open yet")
-	}
-	return d.s.ledger, nil
-}
-
 // ID implements [callback.Ledger].
 func (d reportLedger) ID() (id [16]byte, err error) {
-	l, err := d.open()
+	l, err := d.s.openLedger()
 	if err != nil {
 		return id, err
 	}
@@ -111,7 +100,7 @@ func (d reportLedger) ID() (id [16]byte, err error) {
 }
 
 func (d reportLedger) Report(ctx context.Context, r ledger.Report) (reports.State, error) {
-	l, err := d.open()
+	l, err := d.s.openLedger()
 	if err != nil {
 		return "", err
 	}
@@ -119,7 +108,7 @@ func (d reportLedger) Report(ctx context.Context, r ledger.Report) (reports.Stat
 }
 
 func (d reportLedger) Beat(ctx context.Context, r ledger.AttemptRef) (bool, error) {
-	l, err := d.open()
+	l, err := d.s.openLedger()
 	if err != nil {
 		return false, err
 	}
@@ -128,7 +117,7 @@ func (d reportLedger) Beat(ctx context.Context, r ledger.AttemptRef) (bool, erro
 
 func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (reports.ActionState, error) {
 	ingest.Known(ctx) // its token holds, or nobody would ask
-	l, err := d.open()
+	l, err := d.s.openLedger()
 	if err != nil {
 		return reports.ActionState{}, err
 	}
@@ -141,7 +130,7 @@ func (d reportLedger) ActionState(ctx context.Context, r ledger.AttemptRef) (rep
 func (d reportLedger) Event(ctx context.Context, team, source, id string) (callback.EventItem, error) {
 	ingest.Known(ctx) // likewise
 	out := callback.EventItem{Team: team, Source: source, ID: id, Status: "received", Subscriptions: []callback.EventInItem{}}
-	l, err := d.open()
+	l, err := d.s.openLedger()
 	if err != nil {
 		return out, err
 	}

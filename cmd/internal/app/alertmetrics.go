@@ -24,7 +24,7 @@ type alertMetrics struct {
 func newAlertMetrics(t *attention) *alertMetrics {
 	return &alertMetrics{t: t,
 		waiting: prometheus.NewDesc("forebay_attention_waiting", "What waits for an operator, as forebay_attention_items, by the team and the subscription, source or destination that has it; "+
-			"what has nothing waiting is not there.", []string{"kind", "team", "of"}, nil),
+			"what has nothing waiting is not there, and what an entity's budget of a shared destination holds up counts for each of its teams.", []string{"kind", "team", "of"}, nil),
 		repeated: prometheus.NewDesc("forebay_dead_letters_repeated", "Dead letters of a subscription that have died three times or more, of a thousand of each partition.", []string{"team", "of"}, nil),
 		oldest:   prometheus.NewDesc("forebay_dead_letters_oldest_seconds", "For how long the oldest dead letter of a subscription has waited, of a thousand of each partition.", []string{"team", "of"}, nil),
 		expires: prometheus.NewDesc("forebay_key_expires_seconds", "Seconds until a certificate, a source's secret or a token ends, less than 0 for a day after that; of tokens those that were made for more than 30 days.",

@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
-	"github.com/forebay-io/forebay/schemas"
 )
 
 // newAlerts makes what tells of alerts in this process; nil if the file names nobody to tell.
@@ -47,7 +46,7 @@ func (a *App) instance() string {
 func (a *App) board() (alerts.Board, error) {
 	l, err := a.stream.openLedger()
 	if err != nil {
-		return nil, schemas.Errorf(schemas.Unavailable, "", "the ledger is not open yet; /readyz says why")
+		return nil, err
 	}
 	return l, nil
 }

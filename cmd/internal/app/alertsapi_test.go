@@ -6,18 +6,12 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/alerts"
 	"github.com/forebay-io/forebay/stream/ledger"
-	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // A process whose file names no receiver says that it looks for no alerts, so that an empty list is not taken for quiet.
 func TestAlertsNotLookedFor(t *testing.T) {
 	t.Parallel()
-	url, schema := pgtest.Schema(t)
-	cfg := (&ledgerPlace{url, schema}).config()
-	if _, err := ledger.Migrate(t.Context(), cfg); err != nil {
-		t.Fatal(err)
-	}
-	l, err := ledger.Open(t.Context(), cfg)
+	l, err := ledger.Open(t.Context(), newLedger(t).config())
 	if err != nil {
 		t.Fatal(err)
 	}

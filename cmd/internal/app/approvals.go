@@ -4,22 +4,25 @@ import (
 	"cmp"
 	"context"
 	"encoding/hex"
+	"fmt"
+	"slices"
 	"strconv"
+	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/policy"
 )
 
 // approvalsAPI lists what waits for a person's word, and takes it.
 type approvalsAPI struct{ a *App }
 
-func (s *approvalsAPI) ledger() (*ledger.Ledger, error) { return (&stopsAPI{s.a}).ledger() }
-
 // Approvals implements [api.Approvals].
 func (s *approvalsAPI) Approvals(ctx context.Context, f api.ApprovalFilter) (page api.Page[api.ApprovalItem], err error) {
-	l, err := s.ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return page, err
 	}
@@ -37,7 +40,7 @@ func (s *approvalsAPI) Approvals(ctx context.Context, f api.ApprovalFilter) (pag
 		page.Next = strconv.FormatInt(list[limit-1].ID, 10)
 	}
 	for i := range list {
-		item := approvalItem(&list[i])
+		item := approvalItem(s.a.file(), &list[i])
 		item.Sends = ""
 		page.Items = append(page.Items, item)
 	}
@@ -46,7 +49,7 @@ func (s *approvalsAPI) Approvals(ctx context.Context, f api.ApprovalFilter) (pag
 
 // Approval implements [api.Approvals].
 func (s *approvalsAPI) Approval(ctx context.Context, id int64) (*api.ApprovalItem, error) {
-	l, err := s.ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}
@@ -54,12 +57,12 @@ func (s *approvalsAPI) Approval(ctx context.Context, id int64) (*api.ApprovalIte
 	if err != nil {
 		return nil, err
 	}
-	return new(approvalItem(&found)), nil
+	return new(approvalItem(s.a.file(), &found)), nil
 }
 
 // AnswerApproval implements [api.Approvals]. The action's owner is told to look; where nobody can be told, it looks within five minutes.
 func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve bool, r api.ApprovalRequest) (*api.ApprovalItem, error) {
-	l, err := s.ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}
@@ -86,15 +89,33 @@ func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve boo
 			s.a.log.Info("the owner of an action that was answered looks for that within five minutes", "approval", id, "action_id", string(said.ActionID), "error", err)
 		}
 	}
-	return new(approvalItem(&said)), nil
+	item := approvalItem(s.a.file(), &said)
+	item.Removed = removed(s.a.file(), &found) // whatever was answered
+	return &item, nil
 }
 
-func approvalItem(a *ledger.Approval) api.ApprovalItem {
+func approvalItem(file *config.Config, a *ledger.Approval) api.ApprovalItem {
 	item := api.ApprovalItem{
 		ID: strconv.FormatInt(a.ID, 10), Team: a.Team, Subscription: a.Subscription, Action: a.Action, ActionID: string(a.ActionID), Destination: a.Destination,
 		Digest: hex.EncodeToString(a.Digest), Source: a.Source, EventID: a.EventID, Type: a.Type, Entity: a.Entity, Version: a.Version, Why: a.Why, Sends: a.Sends, Roles: a.Roles, FourEyes: a.FourEyes,
 		State: string(a.State), AskedAt: a.AskedAt, ExpiresAt: a.ExpiresAt, FirstBy: a.FirstBy, AnsweredBy: a.AnsweredBy, Reason: a.Reason, AnsweredAt: a.AnsweredAt,
-		Asks: a.Asks, ToldAt: a.ToldAt, TellError: a.TellError, GivenUp: a.GivenUp,
+		Asks: a.Asks, ToldAt: a.ToldAt, TellError: a.TellError, GivenUp: a.GivenUp, Removed: removed(file, a),
 	}
 	return item
+}
+
+// removed says that a file does not have the action any more that an approval lets run, and what to do; empty: it has, nobody knows while the team's file
+// is left out, or while a process with a newer file may just have asked, or the approval has ended.
+func removed(file *config.Config, a *ledger.Approval) string {
+	at := nameInTeam{a.Team, a.Subscription}
+	switch {
+	case a.State != ledger.ApprovalWaiting && a.State != ledger.ApprovalApproved, file.LeftOut(a.Team), time.Since(a.AskedAt) < policy.NewerFile:
+		return ""
+	case slices.ContainsFunc(subscriptionIn(file, at).Actions, func(one config.Action) bool { return one.Name == a.Action }):
+		return ""
+	case file.Teams[at.team] == nil || file.Teams[at.team].Subscriptions[at.name] == nil:
+		return fmt.Sprintf("the file of this process has no subscription %s.%s any more, so no answer lets its action run: write it again", at.team, at.name)
+	}
+	return fmt.Sprintf("the file of this process has no action %s of %s.%s any more (it was taken out, or renamed), so no answer lets it run: write it again under that name, "+
+		"or discard it with `forebay dlq discard %s` once it is a dead letter, ten minutes after it was looked for", a.Action, at.team, at.name, a.ActionID)
 }

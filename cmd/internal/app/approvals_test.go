@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/pgtest"
+	"github.com/forebay-io/forebay/stream/policy"
 )
 
 // asked waits until an approval waits for an event, and returns it.
@@ -167,7 +168,8 @@ teams:
 func TestRenamedActionKeepsItsApproval(t *testing.T) {
 	t.Parallel()
 	to := newAgent(t)
-	r := deploy(t, to.URL, newLedger(t), true)
+	place := newLedger(t)
+	r := deploy(t, to.URL, place, true)
 	r.text = strings.Replace(r.text, "then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: agent, approval: {}}]", 1)
 	roles := []config.Role{config.RoleIntake, config.RoleStream}
 	p := r.run(roles...)
@@ -190,10 +192,30 @@ func TestRenamedActionKeepsItsApproval(t *testing.T) {
 	if called() {
 		t.Fatal("an action runs without its approval")
 	}
+	if a := p.asked("o-1"); a.Removed != "" {
+		t.Errorf("another process may have asked by a newer file: %s", a.Removed)
+	}
+	if _, err := pgtest.Connect(t, place.url, place.schema).Exec(t.Context(), `UPDATE approvals SET asked_at = asked_at - interval '11 minutes'`); err != nil {
+		t.Fatal(err)
+	}
+	const says = "the file of this process has no action run of acme.fulfil any more"
+	if a := p.asked("o-1"); !strings.HasPrefix(a.Removed, says) {
+		t.Errorf("listed as %+v", a)
+	}
+	if a, err := p.api.AnswerApproval(t.Context(), asked.ID, api.VerbApprove, api.ApprovalRequest{DryRun: true}); err != nil || !strings.HasPrefix(a.Removed, says) {
+		t.Errorf("answered as %+v %v", a, err)
+	}
+	if waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindApproval}); err != nil || len(waits.Items) != 1 ||
+		waits.Items[0].Reason != policy.Removed || !strings.HasPrefix(waits.Items[0].Detail, says) {
+		t.Errorf("waits for an operator: %+v %v", waits, err)
+	}
 	r.text = whole
 	r.reload(p, roles...)
 	if _, err := p.api.AnswerApproval(t.Context(), asked.ID, api.VerbApprove, api.ApprovalRequest{Reason: "looked", By: "jo"}); err != nil {
 		t.Fatal(err)
+	}
+	if a, err := p.api.Approval(t.Context(), asked.ID); err != nil || a.Removed != "" {
+		t.Errorf("once the file has it again: %+v %v", a, err)
 	}
 	p.item("fulfil", "orders", "o-1", "applied", "done")
 	p.clean()

@@ -268,6 +268,9 @@ func (l look) inPart(kind string) bool {
 
 // unknownTo returns why a kind is unknown to a team ("": to all), or known in part; empty if all of it is known.
 func (l look) unknownTo(team, kind string) string {
+	if kind == api.KindQuarantinedDelivery && l.unknown[kind] == "" {
+		return l.notReadOf(team)
+	}
 	if !l.inPart(kind) {
 		return l.unknown[kind]
 	}
@@ -275,6 +278,19 @@ func (l look) unknownTo(team, kind string) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// notReadOf returns why a quarantine topic of a team ("": of any) could not be read to its ends, of the first one by name; empty if all were.
+func (l look) notReadOf(team string) string {
+	first := ""
+	for of, backlog := range l.backlogs {
+		if why := of.team + "/" + of.name; backlog.Err != nil && (team == "" || of.team == team) {
+			if why += ": " + backlog.Err.Error(); first == "" || why < first {
+				first = why
+			}
+		}
+	}
+	return first
 }
 
 // ofPartitions adds partitions that are stopped or that nobody reads.
@@ -290,6 +306,11 @@ func (t *attention) ofPartitions(ctx context.Context, cl *kgo.Client, l *look) {
 	}
 	run := t.a.stream.topicsOf()
 	maps.DeleteFunc(run, func(at nameInTeam, _ []string) bool { return t.a.stream.barred(at) != "" }) // that nobody reads them is known
+	for key := range facts.left {
+		if isGone(t.a.file(), key.of) {
+			run[key.of] = nil
+		}
+	}
 	l.partitions = facts.judge(run, t.first, l.at)
 	for _, st := range l.partitions.standing {
 		l.rows = append(l.rows, standingRow(&st, t.a.cfg.fileFlags()))
@@ -359,7 +380,7 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 		l.unknown[api.KindBudget] = noStream
 		return
 	}
-	from, err := (&stopsAPI{t.a}).ledger()
+	from, err := t.a.stream.openLedger()
 	var used []ledger.CounterUsed
 	if err == nil {
 		used, err = from.CountersUsed(ctx, policy.BudgetCounters, policy.SoftLimit, mostBudgets)
@@ -368,13 +389,48 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 		l.unknown[api.KindBudget], l.failed = err.Error(), true
 		return
 	}
-	if len(used) == 0 {
-		return
-	}
 	limits := budgetLimits(t.a.file(), l.at)
-	for _, u := range used {
-		l.rows = append(l.rows, budgetRow(u, t.a.file(), limits, l.at))
+	holds, err := heldCosts(ctx, from, limits)
+	names := slices.DeleteFunc(slices.Collect(maps.Keys(holds)), func(name string) bool {
+		return slices.ContainsFunc(used, func(u ledger.CounterUsed) bool { return u.Name == name })
+	})
+	if err == nil && len(names) > 0 {
+		var more map[string]ledger.CounterUsed
+		more, err = from.CountersOf(ctx, names) // of which nothing is used, the window has just begun, and what waits goes on
+		for _, name := range slices.Sorted(maps.Keys(more)) {
+			used = append(used, more[name])
+		}
 	}
+	if err != nil {
+		l.unknown[api.KindBudget], l.failed = err.Error(), true // what is used up is known all the same
+	}
+	for _, u := range used[:min(len(used), 2*mostBudgets)] {
+		row := budgetRow(u, t.a.file(), limits, l.at)
+		if holds[u.Name] && u.Used < u.Limit {
+			row.Reason, row.Detail = "too_little_left", "actions wait, since less is left than the last run has cost: "+row.Detail
+		}
+		l.rows = append(l.rows, row)
+	}
+}
+
+// heldCosts returns the counters of those budgets of cost for which actions wait that have just asked; none where it takes too long to find out. The ledger is asked only
+// where the file has one that holds.
+func heldCosts(ctx context.Context, from *ledger.Ledger, limits []api.BudgetItem) (map[string]bool, error) {
+	if !slices.ContainsFunc(limits, func(i api.BudgetItem) bool { return i.Of == "cost" && i.OnLimit == config.BudgetHold }) {
+		return nil, nil
+	}
+	names := map[string]bool{}
+	held, err := inbox.New(from).HeldByBudgets(ctx)
+	for _, h := range held {
+		name := policy.BudgetCounters + h.Budget
+		if h.Entity != "" {
+			name += " " + h.Source + " " + h.Entity
+		}
+		if strings.HasSuffix(h.Budget, ".cost") && h.Asked > 0 { // what does not ask may find room
+			names[name] = true
+		}
+	}
+	return names, err
 }
 
 // mostBudgets is how many budgets are listed at most: entities may have one each.
@@ -389,7 +445,7 @@ func (t *attention) ofApprovals(ctx context.Context, l *look) {
 		l.unknown[api.KindApproval] = noStream
 		return
 	}
-	from, err := (&stopsAPI{t.a}).ledger()
+	from, err := t.a.stream.openLedger()
 	var waits []ledger.Approval
 	if err == nil {
 		waits, err = from.ApprovalsWaiting(ctx, mostApprovals)
@@ -399,7 +455,7 @@ func (t *attention) ofApprovals(ctx context.Context, l *look) {
 		return
 	}
 	for i := range waits {
-		l.rows = append(l.rows, approvalRow(&waits[i]))
+		l.rows = append(l.rows, approvalRow(t.a.file(), &waits[i]))
 	}
 }
 
@@ -417,7 +473,7 @@ func (t *attention) ofDestinations(_ context.Context, l *look) {
 		case i.Paused != nil:
 			l.rows = append(l.rows, pausedRow(i))
 		case i.FailingSince != nil && l.at.Sub(*i.FailingSince) >= downAfter && i.Waiting+of.Running > 0:
-			l.rows = append(l.rows, downRow(i, i.Waiting+of.Running, of.Held))
+			l.rows = append(l.rows, downRow(i, i.Waiting+of.Running, of))
 		}
 	}
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
@@ -88,6 +90,21 @@ func TestRecount(t *testing.T) {
 	recount(out, 2)
 	if d := cmp.Diff([]api.AttentionCount{{Kind: "parked", Count: 1, More: true}, {Kind: "held", Count: 1}, {Kind: "conflict", Count: 7}}, out.Counts); d != "" {
 		t.Error(d)
+	}
+}
+
+// A quarantine topic that could not be read to its ends is said where the numbers stand, to its team alone.
+func TestQuarantineTopicsThatAreNotRead(t *testing.T) {
+	t.Parallel()
+	l := look{unknown: map[string]string{}, backlogs: map[nameInTeam]producer.Backlog{{"acme", "orders"}: {More: true, Err: errors.New("no right")}, {"acme", "other"}: {More: true, Err: errors.New("no time")}, {"beta", "pays"}: {}}}
+	for team, want := range map[string]string{"": "acme/orders: no right", "acme": "acme/orders: no right", "beta": ""} {
+		if got := l.unknownTo(team, api.KindQuarantinedDelivery); got != want {
+			t.Errorf("team %q is told %q, want %q", team, got, want)
+		}
+	}
+	l.unknown[api.KindQuarantinedDelivery] = "nobody answers"
+	if got := l.unknownTo("beta", api.KindQuarantinedDelivery); got != "nobody answers" {
+		t.Errorf("told %q", got)
 	}
 }
 

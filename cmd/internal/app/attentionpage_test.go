@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/spool"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
 )
@@ -95,6 +96,7 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	}
 	add(standingRow(&standing{partitionKey: partition, state: stateUnread, why: "no process has claimed it"}, "-c "+file))
 	add(standingRow(&standing{partitionKey: partition, state: stateUnread, left: true, why: "3 records are unread"}, "-c "+file))
+	add(standingRow(&standing{partitionKey: partition, state: stateUnread, left: true, gone: true, why: leftAdvice(&config.Config{}, at, "3 records are unread")}, "-c "+file))
 	grown := stopped(owner.StopPartitions, 0)
 	grown.state = stateUnread
 	add(standingRow(grown, "-c "+file))
@@ -114,16 +116,20 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 	for _, later := range []time.Duration{8 * time.Minute, time.Hour} {
 		add(differsRow("acme.fulfil", two, []string{"teams.acme.subscriptions.fulfil.types[0]", "teams.acme.destinations.agent (where it leads)"}, began.Add(later)))
 	}
-	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", FailingSince: &time.Time{}}, 66, 0))
+	add(downRow(api.DestinationItem{Team: "acme", Destination: "agent", FailingSince: &time.Time{}}, 66, lane.Waiting{}))
 	for _, limit := range []string{config.BudgetHold, config.BudgetPark, config.BudgetDrop} {
 		limits := []api.BudgetItem{{Budget: "teams.acme.budget", Of: "cost", Team: "acme", Command: overBudget[limit] + " --team acme"}}
 		add(budgetRow(ledger.CounterUsed{Name: "budget teams.acme.budget.cost", Used: 45e6, Limit: 50e6, Left: time.Hour}, &config.Config{}, limits, time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC)))
 	}
 	asked := ledger.Approval{ID: 7, Team: "acme", Subscription: "fulfil", Action: "run", Destination: "acme/agent", Source: "/acme/orders", EventID: "4711", Entity: "o-1", Why: "rule ask of policy: changes production",
 		Roles: []string{"approver"}, AskedAt: time.Date(2026, 11, 29, 5, 0, 0, 0, time.UTC), ExpiresAt: time.Date(2026, 11, 30, 5, 0, 0, 0, time.UTC)}
-	add(approvalRow(&asked))
+	asked.State, asked.ActionID = ledger.ApprovalWaiting, "act_4711"
+	asks := &config.Config{Teams: map[string]*config.Team{"acme": {Subscriptions: map[string]*config.Subscription{"fulfil": {Actions: []config.Action{{Name: "run"}}}}}}}
+	add(approvalRow(asks, &asked))
 	asked.FirstBy = "ann"
-	add(approvalRow(&asked))
+	add(approvalRow(asks, &asked))
+	asked.Action, asked.FirstBy = "start", ""
+	add(approvalRow(asks, &asked))
 	add(pausedRow(api.DestinationItem{Team: "acme", Destination: "agent", Paused: &api.PauseItem{By: "forebay", Class: "rejected", Reason: "1 answer with status 410: it is not there any more"}}))
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 66, Bytes: 70000, Err: errNotStarted}, "/var/lib/forebay/spool", 0, 1<<30, file))
 	add(spoolRow(spool.Stats{Team: "acme", Source: "orders", Records: 6600, Bytes: 1 << 30, Full: true}, "/var/lib/forebay/spool", 1<<30, 1<<30, file))
@@ -151,9 +157,10 @@ func exampleRows(t *testing.T) (all []api.AttentionItem) {
 			waits.Dead = &inbox.DeadLetter{DeadLetter: dead}
 			add(ledgerRow(&config.Config{}, &waits))
 		case inbox.AttentionLoop:
-			waits.Dead = &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{ID: "act_4711", Status: ledger.Dead, Class: "loop", Destination: "acme/agent"}}
+			waits.Dead = &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{ID: "act_4711", Team: "acme", Subscription: "fulfil", Topic: partition.topic, Status: ledger.Dead, Class: "loop", Destination: "acme/agent"}}
 			waits.Detail = "programs said 31 things about the entity within 1h0m0s, and loop.runs is 30"
 			add(ledgerRow(files, &waits))
+			add(ledgerRow(&config.Config{}, &waits))
 		case inbox.AttentionQuarantined:
 			waits.Detail = "(what is wrong with it)"
 			for _, waits.Reason = range []gate.Reason{gate.ReasonUndecodable, gate.ReasonTooLarge, gate.ReasonMisplaced, gate.ReasonDataRejected} {
@@ -241,5 +248,15 @@ func TestAttentionPageHasEveryStop(t *testing.T) {
 	slices.Sort(want)
 	if d := cmp.Diff(want, listed); d != "" || len(want) < 9 {
 		t.Errorf("reasons (-code +ATTENTION.md):\n%s", d)
+	}
+}
+
+// TestCrowdedDestination: where memory may have no more entities that wait, a destination that looks down may be whole, and its row says so.
+func TestCrowdedDestination(t *testing.T) {
+	t.Parallel()
+	item := api.DestinationItem{Team: "acme", Destination: "agent", FailingSince: &time.Time{}}
+	usual, crowded := downRow(item, 66, lane.Waiting{Actions: 66}).Detail, downRow(item, 66, lane.Waiting{Actions: 66, Crowded: true}).Detail
+	if rest, ok := strings.CutPrefix(crowded, usual); !ok || !strings.Contains(rest, "memory") {
+		t.Errorf("%q, and crowded %q", usual, crowded)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -76,13 +77,14 @@ func ledgerRow(file *config.Config, a *inbox.Attention) api.AttentionItem {
 	redrive := fmt.Sprintf("forebay inbox redrive %s.%s ", a.Team, a.Subscription)
 	place := fmt.Sprintf("%d@%d", a.Partition, a.Offset)
 	switch a.Kind {
-	case inbox.AttentionDead:
+	case inbox.AttentionDead, inbox.AttentionLoop:
 		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, deadCommand(a.Dead)
+		if a.Kind == inbox.AttentionLoop {
+			row.Command = discardCommand(a.Dead)
+		}
 		if why := abandoned(file, a.Dead); why != "" && a.Dead.Status != ledger.Unknown { // `dlq replay` is refused
 			row.Detail, row.Command = strings.TrimPrefix(a.Detail+"; "+why+", so nobody would run it again", "; "), discardCommand(a.Dead)
 		}
-	case inbox.AttentionLoop:
-		row.ID, row.Destination, row.Reason, row.Command = string(a.Dead.ID), a.Dead.Destination, a.Dead.Class, discardCommand(a.Dead)
 	case inbox.AttentionConflict, inbox.AttentionQuarantined:
 		row.ID = strings.Join([]string{a.Team, a.Subscription, a.Topic, place}, "/")
 		row.Command = redrive + a.Topic + " " + place + " --discard --reason TEXT"
@@ -130,8 +132,8 @@ func forgottenRow(at nameInTeam, p ledger.Partition, actions int) api.AttentionI
 // downAfter is for how long nothing has got through to a destination that is down.
 const downAfter = 2 * time.Minute
 
-// downRow returns a destination to which nothing gets through as the list has it: of n actions for it, held are not tried now.
-func downRow(i api.DestinationItem, n, held int) api.AttentionItem {
+// downRow returns a destination to which nothing gets through as the list has it: n actions are for it, of which some are held and not tried now.
+func downRow(i api.DestinationItem, n int, of lane.Waiting) api.AttentionItem {
 	full := fullName(i.Team, i.Destination)
 	row := api.AttentionItem{Kind: api.KindDown, ID: full, Team: i.Team, Teams: i.Teams, Destination: full, Since: i.FailingSince, Command: "forebay destinations get " + full}
 	if i.State == api.DestinationMissing {
@@ -141,10 +143,13 @@ func downRow(i api.DestinationItem, n, held int) api.AttentionItem {
 	}
 	then := "they are tried again until it answers, or until their policy gives them up"
 	switch {
-	case held == n:
+	case of.Held == n:
 		then = "none is tried now, so nobody knows whether it answers again: they wait for an approval or a budget, or their subscription is paused"
-	case held > 0:
-		then = fmt.Sprintf("%d of them wait for an approval or a budget, or their subscription is paused; the others are tried again until it answers, or until their policy gives them up", held)
+	case of.Held > 0:
+		then = fmt.Sprintf("%d of them wait for an approval or a budget, or their subscription is paused; the others are tried again until it answers, or until their policy gives them up", of.Held)
+	}
+	if of.Crowded {
+		then += "; a subscription has as many entities waiting as memory may have, so that its others are not tried, whatever would become of them: mend what fails, shorten its retry.within, or run more processes"
 	}
 	row.Detail = fmt.Sprintf("nothing has got through since then, and %d actions wait in the asked process: %s", n, then)
 	return row
@@ -193,8 +198,8 @@ func budgetRow(u ledger.CounterUsed, file *config.Config, limits []api.BudgetIte
 	return i
 }
 
-// approvalRow returns an action that waits for a person's word as the list has it.
-func approvalRow(a *ledger.Approval) api.AttentionItem {
+// approvalRow returns an action that waits for a person's word as the list has it, by the file.
+func approvalRow(file *config.Config, a *ledger.Approval) api.AttentionItem {
 	id, asked := strconv.FormatInt(a.ID, 10), a.AskedAt
 	i := api.AttentionItem{Kind: api.KindApproval, ID: id, Team: a.Team, Subscription: a.Subscription, Destination: a.Destination, Source: strings.TrimPrefix(a.Source, "/"+a.Team+"/"),
 		Entity: a.Entity, Type: a.Type, EventID: a.EventID, Since: &asked, Command: "forebay approvals approve " + id + " --reason TEXT",
@@ -208,6 +213,9 @@ func approvalRow(a *ledger.Approval) api.AttentionItem {
 	}
 	if a.FirstBy != "" {
 		i.Detail = "approved by " + a.FirstBy + ", and another person must, too; " + i.Detail
+	}
+	if why := removed(file, a); why != "" {
+		i.Reason, i.Detail, i.Command = policy.Removed, why+"; it was asked for by "+a.Why, "forebay approvals get "+id
 	}
 	return i
 }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +56,7 @@ type backfills struct {
 }
 
 // fetched is deploymentText with its sources made to be asked for.
-func fetched(text string, a *fakeAPI, github string) string {
+func fetched(text string, a *fakeAPI) string {
 	network := "allow_networks: [127.0.0.0/8], headers: {Authorization: \"Bearer " + apiToken + "\"}"
 	text = strings.Replace(text, "github: {preset: github, secrets: [first-secret]}", fmt.Sprintf(`github:
         preset: github
@@ -65,7 +64,7 @@ func fetched(text string, a *fakeAPI, github string) string {
         backfill:
           {url: "%s%s", %s, timeout: 2s, max_body: 64KiB, retry: {min: 1ms, max: 50ms, within: 1m},
           event: {type: cel:'com.github.pull_request.backfilled', entity: [/base/repo/id, /number], payload: snapshot,
-          version: {from: /updated_at, kind: timestamp, clock: pull_request, resolution: 1s}}}`, a.URL, github, network), 1)
+          version: {from: /updated_at, kind: timestamp, clock: pull_request, resolution: 1s}}}`, a.URL, onePull, network), 1)
 	return strings.Replace(text, "version: {from: /rev, kind: sequence}}\n", fmt.Sprintf(`version: {from: /rev, kind: sequence}}
         backfill: {url: "%s/orders/{entity.0}/revisions?from={from}&to={to}", %s, timeout: 2s, max_body: 64KiB, items: /revisions, retry: {min: 1ms, max: 50ms, within: 1m}, event: {entity: [/order], payload: delta}}
 `, a.URL, network), 1)
@@ -73,11 +72,11 @@ func fetched(text string, a *fakeAPI, github string) string {
 
 const onePull = "/repositories/{entity.0}/pulls/{entity.1}"
 
-func newBackfills(t *testing.T, github string, edits ...string) *backfills {
+func newBackfills(t *testing.T) *backfills {
 	t.Helper()
 	a := newFakeAPI(t)
 	b := &backfills{t: t, deployment: deploy(t, "http://127.0.0.1:1", &ledgerPlace{url: "postgres://127.0.0.1:1/none", schema: "forebay"}, true), api: a, logged: &bytes.Buffer{}}
-	b.deployment.text = strings.NewReplacer(edits...).Replace(fetched(b.deployment.text, a, github))
+	b.deployment.text = fetched(b.deployment.text, a)
 	c := b.deployment.load(config.RoleStream, config.RoleIntake)
 	f, problems := newFetchers(c, nil, nil)
 	if len(problems) > 0 {
@@ -159,7 +158,7 @@ func orderRange(name string, from, to int64) backfill.Request {
 // A pull request as GitHub's API gives it becomes a synthetic event on its entity's line, beside its webhooks.
 func TestBackfillOfAPullRequest(t *testing.T) {
 	t.Parallel()
-	b := newBackfills(t, onePull)
+	b := newBackfills(t)
 	b.api.pulls[42] = "2026-03-01T10:00:00Z"
 	p := b.deployment.run(config.RoleIntake)
 	p.accepted("github", "first-secret", &verify.Request{Method: "POST", Header: http.Header{"Content-Type": {"application/json"},
@@ -208,73 +207,27 @@ func TestBackfillOfAPullRequest(t *testing.T) {
 	p.clean()
 }
 
-// A list of all pull requests is read page by page, and gives the one that was asked for.
-func TestBackfillFromAList(t *testing.T) {
-	t.Parallel()
-	b := newBackfills(t, "/repos/octo/hello/pulls?state=all&of={entity}")
-	for n := 40; n < 45; n++ {
-		b.api.pulls[n] = fmt.Sprintf("2026-03-01T10:00:%02dZ", n)
-	}
-	if o := b.ask(pullRequest("41")); o != (backfill.Outcome{Produced: 1, Refused: 4}) {
-		t.Errorf("outcome %+v", o)
-	}
-	if asked := b.api.requests(); len(asked) != 3 || asked[0] != "GET /repos/octo/hello/pulls?state=all&of=186853002%2F41" {
-		t.Errorf("asked %q", asked)
-	}
-	if o := b.ask(pullRequest("99")); o.Reason != backfill.OtherEntity || o.Refused != 5 {
-		t.Errorf("one that is not there: %+v", o)
-	}
-	if e, err := record.Decode(b.deployment.read("events.acme.github", 1)[0]); err != nil || e.Entity != "186853002/41" {
-		t.Errorf("%+v, %v", e, err)
-	}
-}
-
-// The missing revisions of an order, and every way in which asking for them fails.
+// The missing revisions of an order, what the file's mapping makes of an answer, and the guard. Every way in which asking fails is in
+// stream/backfill.
 func TestBackfillOfOrders(t *testing.T) {
 	t.Parallel()
-	b := newBackfills(t, onePull)
+	b := newBackfills(t)
 	b.api.orders["o-1"] = []int{1, 2, 3, 4, 5, 6}
-	filled := backfill.Outcome{Produced: 2}
-	failed := func(reason backfill.Reason, code int) backfill.Outcome {
-		return backfill.Outcome{Reason: reason, Code: code}
-	}
-	repeat := func(h http.HandlerFunc) []http.HandlerFunc { return []http.HandlerFunc{h, h, h, h, h} }
 	for _, test := range []struct {
-		name   string
-		faults []http.HandlerFunc
-		q      backfill.Request
-		want   backfill.Outcome
+		name  string
+		fault http.HandlerFunc
+		want  backfill.Outcome
 	}{
-		{"the missing ones", nil, orderRange("o-1", 3, 4), filled},
-		{"500, then ok", []http.HandlerFunc{b.api.status(500), b.api.status(502)}, orderRange("o-1", 3, 4), filled},
-		{"429 with Retry-After", []http.HandlerFunc{b.api.status(429, "Retry-After", "1")}, orderRange("o-1", 3, 4), filled},
-		{"cut connection, then ok", []http.HandlerFunc{cut}, orderRange("o-1", 3, 4), filled},
-		{"timeout, then ok", []http.HandlerFunc{b.api.late}, orderRange("o-1", 3, 4), filled},
-		{"404", []http.HandlerFunc{b.api.status(404)}, orderRange("o-1", 3, 4), failed(backfill.NotFound, 404)},
-		{"410", []http.HandlerFunc{b.api.status(410)}, orderRange("o-1", 3, 4), failed(backfill.Gone, 410)},
-		{"401", []http.HandlerFunc{b.api.status(401)}, orderRange("o-1", 3, 4), failed(backfill.Denied, 401)},
-		{"redirect to metadata", []http.HandlerFunc{b.api.status(302, "Location", "http://169.254.169.254/")}, orderRange("o-1", 3, 4), failed(backfill.Rejected, 302)},
-		{"500 to the last", repeat(b.api.status(500)), orderRange("o-1", 3, 4), failed(backfill.Unavailable, 500)},
-		{"cut to the last", repeat(cut), orderRange("o-1", 3, 4), failed(backfill.Network, 0)},
-		{"huge", []http.HandlerFunc{says(strings.Repeat("[", 65<<10))}, orderRange("o-1", 3, 4), failed(backfill.TooLarge, 0)},
-		{"not JSON", []http.HandlerFunc{says("<html>")}, orderRange("o-1", 3, 4), failed(backfill.NotJSON, 0)},
-		{"another shape", []http.HandlerFunc{says(`{"items":[]}`)}, orderRange("o-1", 3, 4), failed(backfill.NotJSON, 0)},
-		{"another entity", []http.HandlerFunc{says(`{"revisions":[{"type":"order","order":"o-2","rev":3}]}`)}, orderRange("o-1", 3, 4),
-			backfill.Outcome{Reason: backfill.OtherEntity, Refused: 1}},
-		{"no version", []http.HandlerFunc{says(`{"revisions":[{"type":"order","order":"o-1"}]}`)}, orderRange("o-1", 3, 4),
-			backfill.Outcome{Reason: backfill.Unusable, Unusable: 1}},
-		{"a version that is none", []http.HandlerFunc{says(`{"revisions":[{"type":"order","order":"o-1","rev":3.5}]}`)}, orderRange("o-1", 3, 4),
-			backfill.Outcome{Reason: backfill.Unusable, Unusable: 1}},
-		{"a name that is there twice", []http.HandlerFunc{says(`{"revisions":[{"type":"order","order":"o-1","rev":3,"rev":4}]}`)}, orderRange("o-1", 3, 4),
-			backfill.Outcome{Reason: backfill.Unusable, Unusable: 1}},
-		{"nothing", nil, orderRange("o-1", 7, 9), failed(backfill.Nothing, 0)},
-		{"an entity that would leave its folder", nil, orderRange("..", 3, 4), failed(backfill.BadURL, 0)},
+		{"the missing ones", nil, backfill.Outcome{Produced: 2}},
+		{"404", b.api.status(404), backfill.Outcome{Reason: backfill.NotFound, Code: 404}},
+		{"redirect to metadata", b.api.status(302, "Location", "http://169.254.169.254/"), backfill.Outcome{Reason: backfill.Rejected, Code: 302}},
+		{"a version that is none", says(`{"revisions":[{"type":"order","order":"o-1","rev":3.5}]}`), backfill.Outcome{Reason: backfill.Unusable, Unusable: 1}},
+		{"a name that is there twice", says(`{"revisions":[{"type":"order","order":"o-1","rev":3,"rev":4}]}`), backfill.Outcome{Reason: backfill.Unusable, Unusable: 1}},
 	} {
-		b.api.breaks(test.faults...)
-		o := b.ask(test.q)
-		if (o.Reason == "") != (o.Detail == "") {
-			t.Errorf("%s: reason %q with detail %q", test.name, o.Reason, o.Detail)
+		if test.fault != nil {
+			b.api.breaks(test.fault)
 		}
+		o := b.ask(orderRange("o-1", 3, 4))
 		if strings.Contains(o.Detail, apiToken) || strings.Contains(o.Detail, "/orders") {
 			t.Errorf("%s: the detail shows what must not be shown: %s", test.name, o.Detail)
 		}
@@ -289,20 +242,10 @@ func TestBackfillOfOrders(t *testing.T) {
 	}
 }
 
-// An API that answers nobody in time has failed.
-func TestBackfillOfASilentAPI(t *testing.T) {
-	t.Parallel()
-	b := newBackfills(t, onePull, "timeout: 2s", "timeout: 200ms")
-	b.api.breaks(slices.Repeat([]http.HandlerFunc{b.api.late}, 10)...)
-	if o := b.ask(orderRange("o-1", 3, 4)); o.Reason != backfill.Timeout {
-		t.Errorf("%+v", o)
-	}
-}
-
 // Brokers that are away are waited for, not for ever, and nothing is told as filled.
 func TestBackfillWithoutBrokers(t *testing.T) {
 	t.Parallel()
-	b := newBackfills(t, onePull)
+	b := newBackfills(t)
 	b.api.orders["o-1"] = []int{1, 2}
 	b.stop()
 	b.deployment.text = strings.Replace(b.deployment.text, b.deployment.cluster.ListenAddrs()[0], "127.0.0.1:1", 1)
@@ -325,7 +268,7 @@ func TestBackfillIsGuarded(t *testing.T) {
 	t.Parallel()
 	a := newFakeAPI(t)
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
-	r.text = strings.Replace(fetched(r.text, a, onePull), `"`+a.URL+onePull, `"https://localhost:1`+onePull, 1)
+	r.text = strings.Replace(fetched(r.text, a), `"`+a.URL+onePull, `"https://localhost:1`+onePull, 1)
 	r.text = strings.Replace(r.text, "[127.0.0.0/8], headers", "[10.0.0.0/8], headers", 1)
 	f, problems := newFetchers(r.load(config.RoleStream), nil, nil)
 	if len(problems) > 0 {
@@ -410,7 +353,7 @@ func TestFetchesAreChecked(t *testing.T) {
 	t.Parallel()
 	a := newFakeAPI(t)
 	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
-	good := fetched(r.text, a, onePull)
+	good := fetched(r.text, a)
 	r.text = good
 	if problems := Check(r.load(config.RoleStream), []config.Role{config.RoleStream}); len(problems) > 0 {
 		t.Fatal(problems)

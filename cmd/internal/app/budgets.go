@@ -85,7 +85,7 @@ const mostOfEntities = 20
 
 // budgetItems lists the budgets of the file with what is used of them, or those of which nothing is left, without what they hold.
 func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetItem, err error) {
-	l, err := (&stopsAPI{a}).ledger()
+	l, err := a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 )
 
 // TestBudgetItems: each budget of the file is listed with what is used and left of it, when it renews and what it holds; of one that each entity has,
@@ -25,7 +26,8 @@ func TestBudgetItems(t *testing.T) {
 		}
 	}))
 	t.Cleanup(agent.Close)
-	r := deploy(t, agent.URL, newLedger(t), true)
+	place := newLedger(t)
+	r := deploy(t, agent.URL, place, true)
 	r.text = strings.Replace(r.text, "fulfil: {", "fulfil: {budget: {of: entity, runs: {limit: 2, per: 366d}, cost: {limit: 2.5, per: 1d}}, ", 1)
 	r.text = strings.Replace(r.text, "  acme:\n", "  acme:\n    budget: {runs: {limit: 100, per: 366d}, on_limit: park}\n", 1)
 	r.text = strings.Replace(r.text, "kind: sequence}}\n", "kind: sequence}}\n        share: [pay]\n", 1)
@@ -102,6 +104,22 @@ teams:
 	}
 	if c := got[each+".cost c"]; c.UsedUp || *c.Held != 1 || *got[each+".cost"].Held != 1 {
 		t.Errorf("the one of which less is left than the last run has cost: %+v holds %d", c, *c.Held)
+	}
+	short := func(i api.AttentionItem) bool {
+		return i.ID == each+".cost /acme/orders c" && i.Reason == "too_little_left" && strings.Contains(i.Detail, " of 2.5 are used")
+	}
+	if waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindBudget}); err != nil || !slices.ContainsFunc(waits.Items, short) {
+		t.Errorf("waits for an operator: %+v %v", waits, err)
+	}
+	if tag, err := pgtest.Connect(t, place.url, place.schema).Exec(t.Context(), `UPDATE actions SET next_at = now() - interval '1 minute' WHERE status = 'waiting_budget'`); err != nil || tag.RowsAffected() == 0 {
+		t.Fatal(tag, err)
+	}
+	var waits *api.Attention
+	if !rig.Until(time.Minute, func() bool {
+		waits, err = p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindBudget})
+		return err == nil && len(waits.Items) > 0 && !slices.ContainsFunc(waits.Items, short)
+	}) {
+		t.Errorf("of what does not ask any more nobody knows whether too little is left: %+v %v", waits, err)
 	}
 	page, err = p.api.Budgets(t.Context(), true)
 	setAside := func(i api.BudgetItem) bool { // the last run of c, perhaps

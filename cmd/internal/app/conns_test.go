@@ -20,6 +20,7 @@ import (
 func TestEachAttemptHasAConnection(t *testing.T) {
 	t.Parallel()
 	url := rig.Database(t)
+	t.Cleanup(rig.StopShared) // no other test of the package has a database
 	text := strings.Replace(rankedFile, "{out: {type: log}}", `{out: {type: postgres, concurrency: 12, allow_networks: [127.0.0.0/8, "::1/128"],
         database: "`+url+`", statement: SELECT pg_advisory_xact_lock_shared(5)}}`, 1)
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(text), Embedded: true})

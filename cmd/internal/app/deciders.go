@@ -98,7 +98,7 @@ func (t *attention) forget(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, attentionTry)
 	defer cancel()
-	l, err := (&stopsAPI{t.a}).ledger()
+	l, err := t.a.stream.openLedger()
 	if err == nil {
 		err = l.ForgetDecider(ctx, t.me.ID)
 	}
@@ -113,7 +113,7 @@ func (t *attention) ofDeciders(ctx context.Context, l *look) {
 		l.unknown[api.KindDiffers] = noStream
 		return
 	}
-	from, err := (&stopsAPI{t.a}).ledger()
+	from, err := t.a.stream.openLedger()
 	var rows []api.AttentionItem
 	if err == nil {
 		err = t.tell(ctx, from)

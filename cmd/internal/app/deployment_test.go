@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -153,7 +152,7 @@ func (r *deployment) createTopics() {
 		r.t.Fatal(err)
 	}
 	defer cl.Close()
-	if _, err := topics.Apply(r.t.Context(), kadm.NewClient(cl), topics.Wanted(c, c.MaxBody), false); err != nil {
+	if _, err := topics.Apply(r.t.Context(), cl, topics.Wanted(c, c.MaxBody), false); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -426,13 +425,9 @@ func (p *ledgerPlace) through(t *testing.T) (*rig.Proxy, *ledgerPlace) {
 	return proxy, &ledgerPlace{db.String(), p.schema}
 }
 
-// newLedger makes an empty ledger.
+// newLedger is an empty ledger.
 func newLedger(t *testing.T) *ledgerPlace {
 	t.Helper()
-	url, schema := pgtest.Schema(t)
-	p := &ledgerPlace{url, schema}
-	if _, err := ledger.Migrate(t.Context(), p.config()); err != nil {
-		t.Fatal(err)
-	}
-	return p
+	url, schema := pgtest.Migrated(t)
+	return &ledgerPlace{url, schema}
 }

@@ -284,11 +284,9 @@ func (p destinationsAPI) change(ctx context.Context, team, name string, dryRun b
 	if _, err := p.Destination(ctx, team, name); err != nil {
 		return nil, err
 	}
-	p.s.mu.Lock()
-	l := p.s.ledger
-	p.s.mu.Unlock()
-	if l == nil {
-		return nil, schemas.Errorf(schemas.Unavailable, "pause or resume a destination", "the ledger is not open yet; /readyz says why")
+	l, err := p.s.openLedger()
+	if err != nil {
+		return nil, err
 	}
 	states, err := l.Destinations(ctx)
 	if err != nil {

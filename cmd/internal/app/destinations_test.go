@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -329,78 +328,6 @@ func TestHoldIsEnded(t *testing.T) {
 	}
 	for _, p := range all {
 		p.clean()
-	}
-}
-
-// TestRetryAfterHoldsTheOthers: the answer to one entity keeps the others from the destination for as long as it says, at no
-// attempt of theirs.
-func TestRetryAfterHoldsTheOthers(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var at []time.Time
-	var of []string
-	answered := make(chan struct{}, 10)
-	busy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		at, of = append(at, time.Now()), append(of, r.Header.Get("Ce-Partitionkey"))
-		first := len(at) == 1
-		mu.Unlock()
-		if first {
-			w.Header().Set("Retry-After", "5")
-			w.WriteHeader(http.StatusTooManyRequests)
-		}
-		answered <- struct{}{}
-	}))
-	t.Cleanup(busy.Close)
-	r := deploy(t, busy.URL, newLedger(t), true)
-	p := r.run(config.RoleIntake, config.RoleStream)
-	calls := func(n int) {
-		t.Helper()
-		for range n {
-			select {
-			case <-answered:
-			case <-time.After(time.Minute):
-				t.Fatal("a call is missing")
-			}
-		}
-	}
-	p.accepted("orders", "orders-secret", order("first", 1))
-	calls(1)
-	item := p.destination("held", func(i *api.DestinationItem) bool { return i.State == "held" })
-	if item.OnHoldUntil == nil || item.ConsecutiveFailures != 1 {
-		t.Errorf("%+v", item)
-	}
-	others := []string{"b", "c", "d"}
-	for _, name := range others {
-		p.accepted("orders", "orders-secret", order(name, 1))
-	}
-	p.destination("what waits for the end of the hold", func(i *api.DestinationItem) bool { return i.Waiting == 4 || i.State != "held" })
-	calls(4)
-	mu.Lock()
-	for i, when := range at[1:] {
-		if wait := when.Sub(at[0]); wait < 4900*time.Millisecond {
-			t.Errorf("%s was called %s after an answer that said 5 s", of[1+i], wait)
-		}
-	}
-	mu.Unlock()
-	for name, want := range map[string]int{"first": 2, "b": 1, "c": 1, "d": 1} {
-		p.doneAfter(name, want)
-	}
-}
-
-// doneAfter waits until the first event of an order is done, and holds its attempts to n.
-func (p *process) doneAfter(entity string, n int) {
-	p.t.Helper()
-	var page api.Page[api.InboxItem]
-	var err error
-	if !rig.Until(time.Minute, func() bool {
-		page, err = p.api.Items(p.t.Context(), api.InboxFilter{Team: "acme", Subscription: "fulfil", Entity: schemas.EntityKey(entity)})
-		return err == nil && len(page.Items) == 1 && page.Items[0].Status == "done"
-	}) {
-		p.t.Fatalf("%s: %+v %v", entity, page, err)
-	}
-	if got := page.Items[0].Attempts; got != n {
-		p.t.Errorf("%s: %d attempts, want %d", entity, got, n)
 	}
 }
 

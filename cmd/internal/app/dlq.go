@@ -206,14 +206,11 @@ func (d *deadLettersAPI) AskDeadLetter(ctx context.Context, id, verb string, r a
 
 // abandoned says why nobody is to claim a dead letter's partition any more, by the file; empty: somebody is, or will be once a team's file is mended.
 func abandoned(file *config.Config, dead *inbox.DeadLetter) string {
-	t := file.Teams[dead.Team]
-	if t == nil || t.Subscriptions[dead.Subscription] == nil {
-		if file.LeftOut(dead.Team) {
-			return ""
-		}
+	if isGone(file, nameInTeam{dead.Team, dead.Subscription}) {
 		return fmt.Sprintf("subscription %s.%s is not configured any more", dead.Team, dead.Subscription)
 	}
-	if slices.ContainsFunc(t.Subscriptions[dead.Subscription].Sources, func(text string) bool {
+	t := file.Teams[dead.Team]
+	if t == nil || t.Subscriptions[dead.Subscription] == nil || slices.ContainsFunc(t.Subscriptions[dead.Subscription].Sources, func(text string) bool {
 		s, ok := file.SourceOf(dead.Team, text)
 		return ok && s.Topic == dead.Topic || !ok && file.LeftOut(s.Team)
 	}) {

@@ -124,6 +124,10 @@ func TestDeadLettersThatNobodyOwns(t *testing.T) {
 			if err != nil || len(rows) != 3 || rows[0].Command != "forebay dlq discard "+rows[0].ID+" --reason TEXT" || !strings.Contains(rows[0].Detail, name) {
 				t.Errorf("attention: %+v %v", rows, err)
 			}
+			loop := ledgerRow(&file, &inbox.Attention{Kind: inbox.AttentionLoop, Dead: &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{ID: "act_1", Status: ledger.Dead, Team: "acme", Subscription: "fulfil", Topic: ordersTopic}}})
+			if loop.Command != "forebay dlq discard act_1 --reason TEXT" || !strings.Contains(loop.Detail, name) || strings.Contains(loop.Detail, "dlq replay") {
+				t.Errorf("a loop: %+v", loop)
+			}
 			for i, verb := range []string{api.VerbDiscard, api.VerbDiscard, api.VerbResolve} {
 				dry := req
 				dry.DryRun = true
@@ -196,6 +200,9 @@ func TestDeadLettersOfATeamThatIsLeftOut(t *testing.T) {
 	for team, gone := range map[string]bool{"acme": false, "other": true, "none": true} {
 		if topic, known := f.inbox.s.a.sourceTopic(team, "orders"); topic != "" || known != gone {
 			t.Errorf("the topic of %s/orders: %q %v", team, topic, known)
+		}
+		if isGone(file, nameInTeam{team, "fulfil"}) != gone {
+			t.Errorf("%s.fulfil is not gone, or is: %v", team, gone)
 		}
 	}
 	for i, verb := range []string{api.VerbReplay, api.VerbDiscard} {

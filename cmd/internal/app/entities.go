@@ -97,12 +97,8 @@ func entityItem(e *inbox.ListedEntity, file *config.Config) api.EntityItem {
 // sourceIn returns the source, as events carry it, whose topic that is. Where the file has none, it is the one that the topic's name is made
 // of (events.TEAM.SOURCE), or else the topic.
 func sourceIn(file *config.Config, topic string) string {
-	for team, t := range file.Teams {
-		for name, s := range t.Sources {
-			if s.Topic == topic {
-				return "/" + team + "/" + name
-			}
-		}
+	if s, ok := file.SourceOfTopic(topic); ok {
+		return s.URI()
 	}
 	if words := strings.Split(topic, "."); len(words) > 2 && words[0] == "events" && words[1] != "" && words[2] != "" {
 		return "/" + words[1] + "/" + words[2]

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -32,9 +31,7 @@ func newFakeAPI(t *testing.T) *fakeAPI {
 	t.Helper()
 	a := &fakeAPI{pulls: map[int]string{}, orders: map[string][]int{}, hang: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /repos/octo/hello/pulls/{number}", a.pull)
 	mux.HandleFunc("GET /repositories/186853002/pulls/{number}", a.pull)
-	mux.HandleFunc("GET /repos/octo/hello/pulls", a.list)
 	mux.HandleFunc("GET /orders/{order}/revisions", a.revisions)
 	mux.HandleFunc("GET /orders/{order}", a.order)
 	a.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -123,39 +120,6 @@ func (a *fakeAPI) pull(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	json.NewEncoder(w).Encode(pullJSON(number, updated))
-}
-
-// list gives two pull requests a page, the newest first, and links its pages as GitHub does: by absolute URLs with the
-// repository's id.
-func (a *fakeAPI) list(w http.ResponseWriter, r *http.Request) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var numbers []int
-	for n := range a.pulls {
-		numbers = append(numbers, n)
-	}
-	slices.SortFunc(numbers, func(x, y int) int { return y - x })
-	page := max(1, func() int { n, _ := strconv.Atoi(r.URL.Query().Get("page")); return n }())
-	last := (len(numbers) + 1) / 2
-	items := []any{}
-	for _, n := range numbers[min(len(numbers), 2*page-2):min(len(numbers), 2*page)] {
-		items = append(items, pullJSON(n, a.pulls[n]))
-	}
-	link := func(p int, rel string) string {
-		return fmt.Sprintf(`<%s/repos/octo/hello/pulls?state=all&page=%d>; rel=%q`, a.URL, p, rel)
-	}
-	var links []string
-	if page > 1 {
-		links = append(links, link(page-1, "prev"))
-	}
-	if page < last {
-		links = append(links, link(page+1, "next"), link(last, "last"))
-	}
-	if len(links) > 0 {
-		w.Header().Set("Link", strings.Join(links, ", "))
-	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	json.NewEncoder(w).Encode(items)
 }
 
 // revisions gives the revisions of an order from..to, wrapped.

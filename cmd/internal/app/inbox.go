@@ -52,7 +52,7 @@ func (i *inboxAPI) Items(ctx context.Context, f api.InboxFilter) (api.Page[api.I
 	if err == nil && len(page.Items) == 0 && f.Cursor == "" {
 		err = i.nothing(ctx, box, f, inDoubt)
 	}
-	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next, Elsewhere: i.s.a.leftOut(f.Team, f.Subscription)}, err
+	return api.Page[api.InboxItem]{Items: page.Items, Next: page.Next, More: page.More, Elsewhere: i.s.a.leftOut(f.Team, f.Subscription)}, err
 }
 
 // decisions returns the gate's decisions as texts.

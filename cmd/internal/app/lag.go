@@ -77,7 +77,7 @@ func (s *streams) asker() (*asker, error) {
 
 // positions reads where a subscription stands in all partitions of its topics. A topic that is not there is an error.
 func (s *steeringAPI) positions(ctx context.Context, b *asker, at nameInTeam) ([]partitionPosition, error) {
-	l, err := (&stopsAPI{s.a}).ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (s *steeringAPI) positions(ctx context.Context, b *asker, at nameInTeam) ([
 
 // countOpen counts what is open in partitions, and since when. Where that takes too long, it is not known.
 func (s *steeringAPI) countOpen(ctx context.Context, positions []partitionPosition) error {
-	l, err := (&stopsAPI{s.a}).ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return err
 	}

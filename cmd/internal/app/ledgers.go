@@ -83,7 +83,7 @@ func (s *streams) sayElsewhere() {
 func (a *App) elsewhere(names ...string) error {
 	how := "without --subscriptions"
 	if file := a.file(); slices.ContainsFunc(names, func(name string) bool {
-		return subscriptionIn(file, inTeam(name)).Postgres != nil
+		return subscriptionIn(file, subscriptionOf(name)).Postgres != nil
 	}) {
 		how = "--subscriptions " + strings.Join(names, ",")
 	}

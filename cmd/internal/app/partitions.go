@@ -46,6 +46,7 @@ type standing struct {
 	state string // owner.Stopped or stateUnread
 	mine  bool   // this process has it, or nobody has
 	left  bool   // by the file its subscription does not read it any more
+	gone  bool   // nor is there that subscription
 	stop  *api.StopItem
 	why   string
 	since time.Time
@@ -138,7 +139,7 @@ func countPartitions(ctx context.Context, cl *kgo.Client, names []string) (count
 	return counts, refused, nil
 }
 
-// judge says which partitions run, are stopped or unread. first has since when this process sees a partition stand still, and is brought
+// judge says which partitions run, are stopped or unread. A subscription without topics is one that the file has no more. first has since when this process sees a partition stand still, and is brought
 // up to now.
 func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partitionKey]time.Time, now time.Time) partitions {
 	stops := map[partitionKey]*ledger.Stop{}
@@ -170,7 +171,7 @@ func (f partitionFacts) judge(topicsOf map[nameInTeam][]string, first map[partit
 			if key.of != at {
 				continue
 			}
-			st := standing{partitionKey: key, state: stateUnread, left: true, why: why, seen: cmp.Or(first[key], now)}
+			st := standing{partitionKey: key, state: stateUnread, left: true, gone: topics == nil, why: why, seen: cmp.Or(first[key], now)}
 			st.since, seen[key] = st.seen, st.seen
 			if n.Total++; st.count(&n, true, "", now) {
 				out.standing = append(out.standing, st)
@@ -277,6 +278,9 @@ func (c Config) fileFlags() string {
 func (st *standing) command(flags string) string {
 	if st.stop != nil && st.stop.Command != "" {
 		return strings.Replace(st.stop.Command, "-c FILE", flags, 1)
+	}
+	if st.gone {
+		return fmt.Sprintf("forebay inbox list --subscription %s.%s", st.of.team, st.of.name)
 	}
 	return fmt.Sprintf("forebay subscriptions get %s.%s", st.of.team, st.of.name)
 }

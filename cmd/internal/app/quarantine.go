@@ -275,7 +275,7 @@ func eventsOf(source *ingest.Source, kept *producer.Item) (events []*schemas.Eve
 		event := new(schemas.Event)
 		err := source.Read(&elements[i], kept.Received, event)
 		if err == nil {
-			event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"])
+			event.TraceParent, event.TraceState = trace.Accept(r.Header["Traceparent"], r.Header["Tracestate"], source.Chain())
 			err = event.Validate()
 		}
 		if err == nil {

@@ -100,7 +100,7 @@ func TestQuarantinedDeliveryBecomesItsEvent(t *testing.T) {
 	}
 	p.accepted("orders", "orders-secret", order("o-1", 2)) // behind them; its order needs the first
 	calls := a.wait(t, 2)
-	if len(calls) != 2 || calls[0].ID != "o-1-1" || calls[0].Entity != "o-1" || calls[1].ID != "o-1-2" || !strings.Contains(calls[0].Trace, trace) {
+	if len(calls) != 2 || calls[0].ID != "o-1-1" || calls[0].Entity != "o-1" || calls[1].ID != "o-1-2" || strings.Contains(calls[0].Trace, trace) || !strings.HasSuffix(calls[0].Trace, "-00") { // a stranger's trace is not entered
 		t.Errorf("the agent saw %+v", calls)
 	}
 	page, err := p.api.Items(t.Context(), api.InboxFilter{Source: "orders"})

@@ -68,14 +68,14 @@ func notRedriven(item inbox.Item) error {
 		return schemas.Errorf(schemas.Invalid, op, "another body came under its id before, and that event is the one that counts; `forebay inbox raw` shows this one, and --discard takes it off the list")
 	case item.Decision == gate.Filtered && item.Reason == gate.ReasonMatch:
 		return schemas.Errorf(schemas.Invalid, op, "the subscription's match leaves it out (`forebay subscriptions explain %s.%s --event %s` says by what): change match, then `%s`; what is done is skipped",
-			item.Team, item.Subscription, quoted(itemName(&item)), seekTo(item))
+			item.Team, item.Subscription, quoted(api.EventName(&item).String()), seekTo(item))
 	case item.Decision == gate.Filtered:
 		return schemas.Errorf(schemas.Invalid, op, "the subscription's types leave it out: add its type there, then `%s`; what is done is skipped", seekTo(item))
 	case item.Decision.Runs() && item.Status == "dead_letter":
-		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions are dead letters: `forebay dlq replay %s --reason TEXT` runs them again", item.Decision, quoted(itemName(&item)))
+		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions are dead letters: `forebay dlq replay %s --reason TEXT` runs them again", item.Decision, quoted(api.EventName(&item).String()))
 	case item.Decision.Runs() && item.Status == "unknown":
 		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s), and nobody knows whether its actions were done: `forebay dlq replay %s --outcome-unknown --reason TEXT` runs them again, `forebay dlq resolve` says that they were",
-			item.Decision, quoted(itemName(&item)))
+			item.Decision, quoted(api.EventName(&item).String()))
 	case item.Decision.Runs() && item.Status == "parked":
 		return schemas.Errorf(schemas.Invalid, op, "it was decided (%s) and its actions stand behind one that is dead: `forebay dlq list --subscription %s.%s --entity %s` lists that, for `forebay dlq replay`",
 			item.Decision, item.Team, item.Subscription, quoted(item.Entity))

@@ -64,7 +64,7 @@ func planCommand(p *inbox.Replay, ranges []offsetsOf) string {
 		}
 		add("--to-offset", place+strconv.FormatInt(o.to, 10))
 	}
-	for _, id := range eventNames(inTeam(p.Subscription), p.Filter.Events) {
+	for _, id := range eventNames(subscriptionOf(p.Subscription), p.Filter.Events) {
 		words = append(words, quoted(id))
 	}
 	return strings.Join(words, " ")

@@ -333,7 +333,7 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 	if err != nil || p.State() != inbox.ReplayCounting {
 		return a.item(p), err
 	}
-	at := inTeam(p.Subscription)
+	at := subscriptionOf(p.Subscription)
 	_, ns, err := a.subscriptionOf(at)
 	if err != nil {
 		return nil, err
@@ -406,7 +406,7 @@ func (a *replaysAPI) StartReplay(ctx context.Context, id int64, r api.ReplayRequ
 	if err != nil {
 		return nil, err
 	}
-	at := inTeam(p.Subscription)
+	at := subscriptionOf(p.Subscription)
 	_, _, err = a.subscriptionOf(at)
 	if schemas.KindOf(err) == schemas.NotFound {
 		return nil, schemas.Errorf(schemas.Conflict, op, "subscription %s is not configured any more: nobody would run it", p.Subscription)
@@ -481,7 +481,7 @@ func (a *replaysAPI) Replay(ctx context.Context, id int64) (*api.ReplayItem, err
 
 // notes returns the notes of a plan.
 func (a *replaysAPI) notes(ctx context.Context, box *inbox.Inbox, p *inbox.Replay) ([]string, error) {
-	at := inTeam(p.Subscription)
+	at := subscriptionOf(p.Subscription)
 	team := a.s.a.file().Teams[at.team]
 	if team == nil || team.Subscriptions[at.name] == nil {
 		return nil, nil // nobody starts it
@@ -530,18 +530,12 @@ func (a *replaysAPI) Replays(ctx context.Context, f api.ReplayFilter) (out api.P
 	return out, err
 }
 
-// inTeam takes the name of a subscription apart.
-func inTeam(subscription string) nameInTeam {
-	team, name, _ := strings.Cut(subscription, ".")
-	return nameInTeam{team, name}
-}
-
 // item returns a replay as operators see it; nil for nil.
 func (a *replaysAPI) item(p *inbox.Replay) *api.ReplayItem {
 	if p == nil {
 		return nil
 	}
-	at := inTeam(p.Subscription)
+	at := subscriptionOf(p.Subscription)
 	item := &api.ReplayItem{
 		ID: strconv.FormatInt(p.ID, 10), Team: at.team, Subscription: at.name, Mode: string(p.Mode), EvenStale: p.EvenStale, State: p.State(), Sources: []string{}, Types: append([]string{}, p.Filter.Types...), Decisions: []string{}, Events: eventNames(at, p.Filter.Events), Statuses: append([]string{}, p.Filter.Statuses...), Entity: string(p.Filter.Entity),
 		Rate: p.Rate, MaxErrors: p.MaxErrors, PlannedAt: utc(p.PlannedAt), PlannedBy: p.PlannedBy, CountedAt: utc(p.CountedAt), StartedAt: utc(p.StartedAt), StartedBy: p.StartedBy,

@@ -54,7 +54,7 @@ func resumeCommand(key string) string {
 
 // Pauses lists the pauses of all, of teams and of agents that stand.
 func (s *steeringAPI) Pauses(ctx context.Context) (items []api.ScopeItem, err error) {
-	l, err := (&stopsAPI{s.a}).ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (s *steeringAPI) ResumeScope(ctx context.Context, scope, name string, r api
 // changeScope calls do with the pause that the ledger has of a scope, nil if it is not paused, and returns the scope as it is then. Without dryRun
 // this process follows the ledger at once; the other processes do within a second.
 func (s *steeringAPI) changeScope(ctx context.Context, scope, name string, dryRun bool, do func(l *ledger.Ledger, now *ledger.Pause) error) (*api.ScopeItem, error) {
-	l, err := (&stopsAPI{s.a}).ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}
@@ -185,11 +185,7 @@ func (s *steeringAPI) knows(scope, name string) error {
 	if slices.Contains(known, name) {
 		return nil
 	}
-	hint := ""
-	if near := names.Nearest(name, known); near != "" {
-		hint = "; did you mean " + near + "?"
-	}
-	return schemas.Errorf(schemas.NotFound, "", "the configuration has no %s %q%s", scope, name, hint)
+	return schemas.Errorf(schemas.NotFound, "", "the configuration has no %s %q%s", scope, name, names.DidYouMean(name, known))
 }
 
 // scopeRow returns a pause of all, of a team or of an agent as the list of what waits has it. It is also of the teams whose work it stops.

@@ -84,7 +84,7 @@ func (s *steeringAPI) Seek(ctx context.Context, team, name string, r api.SeekReq
 	if err != nil {
 		return nil, err
 	}
-	l, err := (&stopsAPI{s.a}).ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (s *steeringAPI) Seeks(ctx context.Context, team, name string) ([]api.SeekA
 	if err := s.configured(at); err != nil {
 		return nil, err
 	}
-	l, err := (&stopsAPI{s.a}).ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}

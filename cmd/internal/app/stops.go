@@ -17,16 +17,6 @@ import (
 // stopsAPI answers questions about stops, which every process reports to the ledger, and accepts them there.
 type stopsAPI struct{ a *App }
 
-// ledger returns the ledger, or an error while it is not open yet.
-func (s *stopsAPI) ledger() (*ledger.Ledger, error) {
-	s.a.stream.mu.Lock()
-	defer s.a.stream.mu.Unlock()
-	if s.a.stream.ledger == nil {
-		return nil, schemas.Errorf(schemas.Unavailable, "read what is stopped", "the ledger is not open yet; /readyz says why")
-	}
-	return s.a.stream.ledger, nil
-}
-
 // Subscription returns a configured subscription with the partitions that this process has, those that are stopped in any process, and their
 // positions and seeks in the ledger.
 func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.SubscriptionItem, error) {
@@ -37,7 +27,7 @@ func (s *stopsAPI) Subscription(ctx context.Context, team, name string) (*api.Su
 		if item.Team != team || item.Subscription != name {
 			continue
 		}
-		l, err := s.ledger()
+		l, err := s.a.stream.openLedger()
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +136,7 @@ func (s *stopsAPI) Accept(ctx context.Context, team, name string, r api.AcceptRe
 	if err := s.a.here(nameInTeam{team, name}); err != nil {
 		return nil, err
 	}
-	l, err := s.ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (i *inboxAPI) story(ctx context.Context, box *inbox.Inbox, d *api.InboxDeta
 	if err != nil {
 		return err
 	}
-	t := teller{item: item, s: s, event: e, id: itemName(item), apart: map[string]api.DestinationItem{}, pause: i.s.pauses.of(nameInTeam{item.Team, item.Subscription}).Paused, pausedBy: i.s.pauses.by(nameInTeam{item.Team, item.Subscription}), gone: gone(i.s.a.file(), item)}
+	t := teller{item: item, s: s, event: e, id: api.EventName(item).String(), apart: map[string]api.DestinationItem{}, pause: i.s.pauses.of(nameInTeam{item.Team, item.Subscription}).Paused, pausedBy: i.s.pauses.by(nameInTeam{item.Team, item.Subscription}), gone: gone(i.s.a.file(), item)}
 	if team := i.s.a.file().Teams[item.Team]; team != nil && team.Subscriptions[item.Subscription] != nil {
 		t.gap = team.Subscriptions[item.Subscription].Gap
 	}
@@ -65,15 +65,6 @@ func gone(c *config.Config, i *inbox.Item) string {
 		return "source " + i.Source + " of subscription " + i.Team + "." + i.Subscription
 	}
 	return ""
-}
-
-// itemName is the event's id as lists print it.
-func itemName(i *inbox.Item) string {
-	n := names.Event{Team: i.Team, Subscription: i.Subscription, Source: i.Source, ID: i.EventID}
-	if i.EventID == "" || i.Decision.Rejects() {
-		n.Source, n.ID = i.Topic, names.Place{Topic: i.Topic, Partition: i.Partition, Offset: i.Offset}.ID()
-	}
-	return n.String()
 }
 
 // add adds what happened at a time; nil if that is not kept.

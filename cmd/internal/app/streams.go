@@ -207,6 +207,7 @@ func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 			s.a.log.Info("ledger swept", "opened", len(swept.Opened), "dropped", len(swept.Dropped))
 		}
 		s.endReplaysAlone(ctx, l)
+		s.leave(ctx, l)
 		select {
 		case <-ctx.Done():
 			return

@@ -79,7 +79,7 @@ func (p *subscriptionPauses) sync(ctx context.Context) error {
 	defer p.syncing.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, pausesTimeout)
 	defer cancel()
-	l, err := (&stopsAPI{p.s.a}).ledger()
+	l, err := p.s.openLedger()
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func (s *steeringAPI) changePause(ctx context.Context, at nameInTeam, dryRun boo
 	if err := s.configured(at); err != nil {
 		return nil, err
 	}
-	l, err := (&stopsAPI{s.a}).ledger()
+	l, err := s.a.stream.openLedger()
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -37,7 +38,7 @@ func (c *approvalsListCmd) Run(e *env, client *api.Client) error {
 		column[item]{name: "expires", at: func(i item) *time.Time { return &i.ExpiresAt }},
 		column[item]{name: "roles", value: func(i item) string { return strings.Join(i.Roles, ",") }},
 		column[item]{name: "told", value: func(i item) string { return i.Told() }},
-		column[item]{name: "why", value: func(i item) string { return i.Why }},
+		column[item]{name: "why", value: func(i item) string { return cmp.Or(i.Removed, i.Why) }},
 		column[item]{name: "by", wide: true, value: func(i item) string { return i.AnsweredBy }},
 		column[item]{name: "reason", wide: true, value: func(i item) string { return i.Reason }},
 		column[item]{name: "destination", wide: true, value: func(i item) string { return i.Destination }})
@@ -79,6 +80,8 @@ func (c *approvalsAnswer) run(e *env, client *api.Client, verb string) error {
 	switch {
 	case c.DryRun:
 		fmt.Fprintln(e.Stderr, "dry run: nothing was changed")
+	case a.Removed != "": // which is printed
+		fmt.Fprintln(e.Stderr, "the answer is kept, and counts if the file has the action again in time")
 	case a.State == "waiting":
 		fmt.Fprintln(e.Stderr, "approved, and another person must approve it, too (four_eyes)")
 	case a.State == "approved":
@@ -105,6 +108,9 @@ func (c *approvalsDenyCmd) Run(e *env, client *api.Client) error {
 func printApproval(e *env, a *api.ApprovalItem) error {
 	if a.GivenUp && a.State == api.ApprovalWaiting {
 		fmt.Fprintln(e.Stderr, api.NotTold)
+	}
+	if a.Removed != "" {
+		fmt.Fprintln(e.Stderr, plain(a.Removed))
 	}
 	return printOne(e, a, a.ID, func(w io.Writer) {
 		fmt.Fprintf(w, "approval     %s\nstate        %s\nwhy          %s\naction       %s of %s.%s\naction id    %s\ndestination  %s\nevent        %s of %s\ntype         %s\nentity       %s\nversion      %s\ndigest       %s\nroles        %s\nasked        %s\nexpires      %s\n",

@@ -103,7 +103,7 @@ func (c *attentionCmd) summary(e *env, found *api.Attention) {
 	for _, n := range found.Counts {
 		nothing = nothing && n.Count == 0 && !n.More
 		if n.Count > listed[n.Kind] || n.More {
-			fmt.Fprintf(e.Stderr, "%s: %d of %s; `%s` lists more\n", n.Kind, listed[n.Kind], atLeastText(n.Count, n.More), c.reachingSelf(n.Kind))
+			fmt.Fprintf(e.Stderr, "%s: %d of %s; `%s` lists more\n", n.Kind, listed[n.Kind], api.CountText(n.Count, n.More), c.reachingSelf(n.Kind))
 		}
 	}
 	if nothing {
@@ -116,13 +116,6 @@ func (c *attentionCmd) summary(e *env, found *api.Attention) {
 
 func (c *attentionCmd) reachingSelf(kind string) string {
 	return "forebay attention --kind " + kind + " --limit 1000" + c.asking()
-}
-
-func atLeastText(n int64, more bool) string {
-	if more {
-		return strconv.FormatInt(n, 10) + " or more"
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // whereText names what waits as people look for it: the entity, the partition, the destination or the source.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 )
 
 type destinationsListCmd struct {
@@ -43,10 +44,7 @@ func (c *destinationsListCmd) Run(e *env, client *api.Client) error {
 
 // destinationID returns TEAM/NAME, or NAME where teams share the destination.
 func destinationID(i api.DestinationItem) string {
-	if i.Team == "" {
-		return i.Destination
-	}
-	return i.Team + "/" + i.Destination
+	return names.Destination.Print(names.Name{Team: i.Team, Name: i.Destination})
 }
 
 // teamsText returns the teams that may use a destination.

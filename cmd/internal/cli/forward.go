@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -66,11 +67,15 @@ func (c *listenCmd) forward(e *env) error {
 	if c.Since < 0 {
 		return usageError("--since must not be negative")
 	}
-	to, stop, err := c.supplied(e)
+	cfg, stop, err := fileFlags{File: c.File}.supplied(e, c.Data, config.RoleSend, config.RoleTopics, config.RoleCatalog)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	to, err := sourceIn(cfg, c.Source)
+	if err != nil {
+		return err
+	}
 	at, err := readCursor(c.Cursor, to.file.Teams[to.id.Team].Sources[to.id.Name].Topic)
 	if err != nil {
 		return err
@@ -93,15 +98,25 @@ func (c *listenCmd) forward(e *env) error {
 	return c.forwardAll(e, client, to, at)
 }
 
+// grownLook is how often it is looked for partitions that the topic has got since.
+const grownLook = 5 * time.Second
+
 // forwardAll posts what the client reads.
 func (c *listenCmd) forwardAll(e *env, client *kgo.Client, to *namedSource, at cursor) error {
+	looked := time.Now()
 	for n := 0; ; {
-		fetches := client.PollRecords(e.ctx, 100)
+		if time.Since(looked) >= grownLook {
+			looked = time.Now()
+			at.grown(e.ctx, client)
+		}
+		polling, cancel := context.WithTimeout(e.ctx, grownLook)
+		fetches := client.PollRecords(polling, 100)
+		cancel()
 		if e.ctx.Err() != nil {
 			return &exitError{code: exitInterrupt}
 		}
 		for _, failed := range fetches.Errors() {
-			if !kerr.IsRetriable(failed.Err) {
+			if !kerr.IsRetriable(failed.Err) && !errors.Is(failed.Err, context.DeadlineExceeded) {
 				return schemas.Errorf(schemas.Unavailable, "read "+at.Topic, "%w", byHand(record.Lacks(client, "Read", "topic "+at.Topic, failed.Err)))
 			}
 		}
@@ -117,6 +132,23 @@ func (c *listenCmd) forwardAll(e *env, client *kgo.Client, to *namedSource, at c
 				return nil
 			}
 		}
+	}
+}
+
+// grown has the client read the partitions that the topic has got since, from their beginning.
+func (at cursor) grown(ctx context.Context, client *kgo.Client) {
+	topics, err := kadm.NewClient(client).ListTopics(kadm.WithAuthorizedOps(ctx), at.Topic) // this option bypasses the client's cache
+	if err != nil {
+		return // the next look finds them, and the client's reads tell what is wrong
+	}
+	fresh := map[int32]kgo.Offset{}
+	for p := range topics[at.Topic].Partitions {
+		if _, known := at.Next[p]; !known {
+			at.Next[p], fresh[p] = 0, kgo.NewOffset().At(0)
+		}
+	}
+	if len(fresh) > 0 {
+		client.AddConsumePartitions(map[string]map[int32]kgo.Offset{at.Topic: fresh})
 	}
 }
 
@@ -164,35 +196,6 @@ func (c *listenCmd) begin(e *env, options []kgo.Opt, at *cursor) error {
 		}
 	})
 	return at.write(c.Cursor)
-}
-
-// supplied loads the file, with the brokers of forebay dev where it leaves them to that, and returns the source.
-func (c *listenCmd) supplied(e *env) (*namedSource, func(), error) {
-	o := fileFlags{File: c.File}.options(e, config.RoleSend, config.RoleTopics, config.RoleCatalog)
-	stop := func() {}
-	cfg, err := config.Load(o)
-	if err != nil && e.Supply != nil {
-		o.Embedded = true
-		embedded, failed := config.Load(o)
-		if failed != nil {
-			return nil, nil, err
-		}
-		if stop, failed = e.Supply(e.ctx, DevOptions{Config: c.File, Data: c.Data, Logger: e.log}, embedded); failed != nil {
-			if !errors.Is(failed, fs.ErrNotExist) {
-				err = failed
-			}
-			return nil, nil, err
-		}
-		cfg, err = embedded, nil
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	to, err := sourceIn(cfg, c.Source)
-	if err != nil {
-		stop()
-	}
-	return to, stop, err
 }
 
 // forwardOne posts an event, and prints what it was answered.

@@ -170,3 +170,64 @@ func TestListenForwards(t *testing.T) {
 		t.Errorf("another topic's cursor: exit %d, %s", code, errs)
 	}
 }
+
+// TestListenFollowsNewPartitions: what comes to partitions that the topic has got while listen runs is forwarded, too.
+func TestListenFollowsNewPartitions(t *testing.T) {
+	t.Parallel()
+	const topic = "events.acme.github"
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cluster.Close()
+	produce := func(partition int32, id string) {
+		t.Helper()
+		producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner())) // each knows the partitions of now
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer producer.Close()
+		now := time.Now()
+		r := record.Encode(topic, &schemas.Event{ID: id, Source: "/acme/github", Type: "com.github.issues.opened", Entity: "7", Time: now, RecordedTime: now,
+			Version: schemas.Version{Kind: schemas.None}, Payload: schemas.Delta, DataContentType: "application/json", Data: []byte(id)})
+		r.Partition = partition
+		if err := producer.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := make(chan string, 2)
+	local := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- string(body)
+	}))
+	defer local.Close()
+	file := filepath.Join(t.TempDir(), "forebay.yaml")
+	text := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nteams:\n  acme:\n    sources: {github: {preset: github, secrets: [\"a secret of 32 characters, or so\"]}}\n", cluster.ListenAddrs()[0])
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	produce(0, "1")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan int, 1)
+	var out, errs bytes.Buffer
+	go func() {
+		ended <- Main(ctx, []string{"listen", "acme/github", "--forward-to", local.URL, "-c", file, "--since", "1h", "--count", "2"}, Options{Stdout: &out, Stderr: &errs})
+	}()
+	select {
+	case <-got: // it runs
+	case <-ctx.Done():
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := kadm.NewClient(client).UpdatePartitions(t.Context(), 2, topic); err != nil {
+		t.Fatal(err)
+	}
+	produce(1, "2")
+	if code := <-ended; code != exitOK || len(got) != 1 || <-got != "2" {
+		t.Errorf("exit %d, %d left\n%s%s", code, len(got), out.String(), errs.String())
+	}
+}

@@ -52,14 +52,8 @@ func subscriptionNamed(e *env, client *api.Client, text string) (team, name stri
 	return n.Team, n.Name, nil
 }
 
-// itemID names an event as [eventArg] reads it: by its source and id. What the subscription did not take as an event (a conflict, a
-// filtered or a quarantined record) has its place for a name: its id is that of the event that counts, if it has one at all.
-func itemID(i api.InboxItem) string {
-	if i.EventID == "" || i.Decision.Rejects() {
-		return names.Event{Team: i.Team, Subscription: i.Subscription, Source: i.Topic, ID: placeID(&i)}.String()
-	}
-	return names.Event{Team: i.Team, Subscription: i.Subscription, Source: i.Source, ID: i.EventID}.String()
-}
+// itemID names an event as [eventArg] reads it.
+func itemID(i api.InboxItem) string { return api.EventName(&i).String() }
 
 // placeID is the id of a record that has none of its own: PARTITION@OFFSET.
 func placeID(i *api.InboxItem) string { return placeOf(i).ID() }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -37,23 +38,11 @@ func ofTeam[T any](f teamFlag, page api.Page[T], teams func(T) []string) (api.Pa
 		known[team] = true
 	}
 	if len(page.Items) > 0 && !known[f.Team] && !known["*"] {
-		hint := ""
-		if near := names.Nearest(f.Team, sortedTeams(known)); near != "" {
-			hint = "; did you mean " + near + "?"
-		}
-		return page, schemas.Errorf(schemas.NotFound, "", "team %s has none, or there is no such team%s", f.Team, hint)
+		return page, schemas.Errorf(schemas.NotFound, "", "team %s has none, or there is no such team%s", f.Team, names.DidYouMean(f.Team, slices.Sorted(maps.Keys(known))))
 	}
 	page.Items = items
 	page.Elsewhere = slices.DeleteFunc(slices.Clone(page.Elsewhere), func(name string) bool { return !strings.HasPrefix(name, f.Team+".") })
 	return page, nil
-}
-
-func sortedTeams(known map[string]bool) (list []string) {
-	for team := range known {
-		list = append(list, team)
-	}
-	slices.Sort(list)
-	return list
 }
 
 // onlySince leaves out of a page what is older than --since says. The list has the newest first, so that what its limit has left out is older

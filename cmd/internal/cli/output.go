@@ -53,7 +53,7 @@ func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...co
 		fmt.Fprintf(e.Stderr, "there is more: --cursor %s\n", page.Next)
 	}
 	if page.More {
-		fmt.Fprintf(e.Stderr, "these are %d, and there are more: filters such as --team or --class find them\n", len(page.Items))
+		fmt.Fprintf(e.Stderr, "these are %d, and there may be more: filters such as --subscription, --entity or --class find them\n", len(page.Items))
 	}
 	return nil
 }

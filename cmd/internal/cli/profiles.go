@@ -162,11 +162,7 @@ func findProfile(name string) (profile, error) {
 	}
 	p, ok := all[name]
 	if !ok {
-		hint := ""
-		if near := names.Nearest(name, slices.Collect(maps.Keys(all))); near != "" {
-			hint = "; did you mean " + near + "?"
-		}
-		return profile{}, schemas.Errorf(schemas.NotFound, "", "there is no profile %q in %s%s; `forebay profiles list` lists them", name, path, hint)
+		return profile{}, schemas.Errorf(schemas.NotFound, "", "there is no profile %q in %s%s; `forebay profiles list` lists them", name, path, names.DidYouMean(name, slices.Collect(maps.Keys(all))))
 	}
 	return p, nil
 }

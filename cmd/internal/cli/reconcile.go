@@ -23,7 +23,6 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
-	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/schemas"
 	sinkapi "github.com/forebay-io/forebay/sinks/api"
@@ -39,8 +38,10 @@ type sourcesReconcileCmd struct {
 	URL       string        `name:"url" help:"Base URL of the intake that what is fetched from Stripe and Shopify is posted to. Default: listen.intake of the configuration."`
 	DryRun    bool          `help:"List what would be asked for, and ask for nothing."`
 
-	secret schemas.Secret // in the place of TokenFile
-	role   config.Role    // that reads the source's topics; empty: that of commands
+	never  map[string]bool // of a process that asks again and again: what was refused for good, which is not asked for any more; nil: by hand
+	rests  time.Time       // of such a process: since when it has its present file
+	secret schemas.Secret  // in the place of TokenFile
+	role   config.Role     // that reads the source's topics; empty: that of commands
 }
 
 // missed is a delivery that has failed at the provider, or is still to come from it.
@@ -55,6 +56,7 @@ type missed struct {
 
 	last    int64     // GitHub's number of the last attempt
 	lastAt  time.Time // of that
+	refused bool      // which was answered with 4xx: the same may be so for good
 	arrived bool      // an attempt has succeeded
 	body    []byte    // of Stripe's event, or Shopify's resource
 }
@@ -125,6 +127,8 @@ func (c *sourcesReconcileCmd) bring(e *env, to *namedSource) (list []*missed, mo
 	if list, more, err = log.missed(e, time.Now().Add(-c.Since)); err != nil {
 		return nil, false, nil, err
 	}
+	key := func(m *missed) string { return m.ID + " " + m.At.String() }
+	list = slices.DeleteFunc(list, func(m *missed) bool { return c.never[key(m)] })
 	slices.SortStableFunc(list, func(a, b *missed) int { return a.At.Compare(b.At) })
 	for _, m := range list {
 		switch {
@@ -135,6 +139,9 @@ func (c *sourcesReconcileCmd) bring(e *env, to *namedSource) (list []*missed, mo
 		default:
 			if stopped = log.bring(e, m); stopped != nil && m.Result == "" {
 				m.Result = missedLeft
+			}
+			if c.never != nil && stopped == nil && m.Result == delivery.Refused {
+				c.never[key(m)] = true
 			}
 		}
 	}
@@ -202,7 +209,7 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 	asked := &askedAPI{client: client, title: preset}
 	switch preset {
 	case "github":
-		return &githubLog{askedAPI: asked, hook: hook, limit: newAskLimit()}, stop, nil
+		return &githubLog{askedAPI: asked, hook: hook, limit: newAskLimit(), rests: c.rests}, stop, nil
 	case "shopify":
 		shop.askedAPI = asked
 		return shop, stop, nil
@@ -224,13 +231,9 @@ func (c *sourcesReconcileCmd) kafka(e *env, to *namedSource) ([]kgo.Opt, error) 
 
 const clockSlack = 10 * time.Minute // how far the clocks of providers and brokers may be apart
 
-// unusable calls each for what came to the source's quarantine since then and was authentic. whole is as of [producer.ReadSince].
-func (s *namedSource) unusable(ctx context.Context, since time.Time, kafka []kgo.Opt, each func(producer.Item)) (whole bool, err error) {
-	return producer.ReadSince(ctx, topics.Quarantine(s.id.Team, s.id.Name), since.Add(-clockSlack), func(r *kgo.Record) {
-		if kept := producer.Quarantined(r); kept.Kind == ingest.KindUnusable {
-			each(kept)
-		}
-	}, kafka...)
+// quarantined calls each for what came to the source's quarantine since then: what was authentic, and what was refused. whole is as of [producer.ReadSince].
+func (s *namedSource) quarantined(ctx context.Context, since time.Time, kafka []kgo.Opt, each func(producer.Item)) (whole bool, err error) {
+	return producer.ReadSince(ctx, topics.Quarantine(s.id.Team, s.id.Name), since.Add(-clockSlack), func(r *kgo.Record) { each(producer.Quarantined(r)) }, kafka...)
 }
 
 func (c *sourcesReconcileCmd) token() (schemas.Secret, error) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 )
 
 // TestReconcileEvery: a source's provider is asked once in each interval, and not at the start; a source that a reload has taken out is not asked
@@ -89,4 +91,53 @@ func TestReconcileKeys(t *testing.T) {
 			t.Errorf("%s: %v", keys, err)
 		}
 	}
+}
+
+// TestReconcileRests: what GitHub will not send again is asked for once, and what the intake refuses at longer and longer intervals while the file is
+// the same; what did not come to the intake, at every turn. By hand all are asked for.
+func TestReconcileRests(t *testing.T) {
+	t.Parallel()
+	intake := newReconciledIntake(t, "github")
+	ago := func(id int64, guid string, status int, d time.Duration) githubAttempt {
+		return githubAttempt{ID: id, GUID: guid, StatusCode: status, Status: "said", DeliveredAt: time.Now().Add(-d).UTC(), Event: "issues", Action: "opened"}
+	}
+	f := newFakeGitHub(t, intake, "/repos/acme/shop/hooks/12", ago(1, "refused", http.StatusRequestEntityTooLarge, time.Hour), ago(2, "too-old", http.StatusBadGateway, 2*time.Hour))
+	load := func() *config.Config {
+		t.Helper()
+		cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Run: true, Data: fmt.Appendf(nil,
+			"version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: github, secrets: [%q], reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}}}}}\n",
+			intake.Listener.Addr(), reconcileSecret, reconcileToken, f.URL)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg
+	}
+	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, nil), load()
+	turn := func(what string, want ...string) {
+		t.Helper()
+		f.asked = nil
+		if r.ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile); !slices.Equal(f.asked, want) {
+			t.Errorf("%s: GitHub was asked for %q, want %q", what, f.asked, want)
+		}
+	}
+	intake.status = http.StatusRequestEntityTooLarge
+	turn("at first", "2", "1") // whose new attempt is 1002
+	turn("at once again")
+	cfg = load()
+	turn("by another file, with another secret perhaps", "2", "1002")
+	f.log = slices.Delete(f.log, 1, 2) // the attempt before
+	turn("at once again by that")
+	r.ofSince = time.Now().Add(-time.Hour)
+	f.log[0].DeliveredAt = time.Now().Add(-29 * time.Minute)
+	f.log[1].DeliveredAt = time.Now().Add(-59 * time.Minute)
+	turn("29 minutes behind one that was 30 behind the first")
+	f.log[0].DeliveredAt = time.Now().Add(-31 * time.Minute)
+	turn("31 minutes behind", "1002")
+	if code, _, errs := intake.run(t, "github", f.URL, "--hook acme/shop/12"); code != exitFailed || len(f.asked) != 3 {
+		t.Errorf("by hand: exit %d, asked for %q\n%s", code, f.asked, errs)
+	}
+	intake.status = http.StatusServiceUnavailable
+	f.log = []githubAttempt{ago(5, "away", http.StatusBadGateway, time.Hour)}
+	turn("not there", "5")
+	turn("still not", "1001")
 }

@@ -23,6 +23,7 @@ type githubLog struct {
 	*askedAPI
 	hook  []string
 	limit *rate.Limiter
+	rests time.Time // what the intake itself has refused since then is left for longer and longer; zero: nothing is
 }
 
 // githubAttempt is an entry of the log.
@@ -55,7 +56,9 @@ func githubHook(text string) ([]string, error) {
 	return []string{"repos", parts[0], parts[1], "hooks", parts[2]}, nil
 }
 
-// missed implements deliveryLog. It reads until a page has nothing that is new enough: pages overlap, and order is nearly kept.
+// missed implements deliveryLog. What the intake refuses may be refused for good: each new attempt is another entry of the log, so that it would be asked
+// for at every turn. Where the log rests, it waits each time for twice as long as before, until the last attempt is older than what is looked for; what was refused
+// before the process had its present file may be taken by now. It reads until a page has nothing that is new enough: pages overlap, and order is nearly kept.
 func (g *githubLog) missed(e *env, since time.Time) (list []*missed, more bool, err error) {
 	query := url.Values{"per_page": {strconv.Itoa(logPage)}}
 	seen, by := map[int64]bool{}, map[string]*missed{}
@@ -87,7 +90,7 @@ func (g *githubLog) missed(e *env, since time.Time) (list []*missed, more bool, 
 		query.Set("cursor", next)
 	}
 	for _, m := range by {
-		if !m.arrived && !m.lastAt.Before(since) {
+		if !m.arrived && !m.lastAt.Before(since) && !(!g.rests.IsZero() && m.refused && m.lastAt.After(g.rests) && time.Since(m.lastAt) < m.lastAt.Sub(m.At)) {
 			list = append(list, m)
 		}
 	}
@@ -109,6 +112,7 @@ func (a *githubAttempt) add(by map[string]*missed) {
 	}
 	if m.last == 0 || a.DeliveredAt.After(m.lastAt) {
 		m.last, m.lastAt, m.Failed = a.ID, a.DeliveredAt, strings.TrimSpace(fmt.Sprintf("%d %s", a.StatusCode, a.Status))
+		m.refused = a.StatusCode/100 == 4 && a.StatusCode != http.StatusRequestTimeout && a.StatusCode != http.StatusTooManyRequests
 	}
 }
 

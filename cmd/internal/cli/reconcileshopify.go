@@ -19,6 +19,7 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -27,7 +28,8 @@ import (
 )
 
 // shopifyLog is what a shop has, since Shopify shows no log of deliveries: the resources that changed, of which those are missed whose version
-// no event in the source's topic has reached, nor a delivery in quarantine that would be one, which waits for an operator there. A webhook that comes later for one is another event of an equal version, and would run, too: an
+// no event in the source's topic has reached, nor a delivery in quarantine that would be one, which waits for an operator there, a refused one too, once
+// the source has its secret. A webhook that comes later for one is another event of an equal version, and would run, too: an
 // event's id is made of its bytes. So what Shopify may still repeat by itself is left to it.
 // Source: https://shopify.dev/docs/api/admin-rest/usage/pagination, https://shopify.dev/docs/api/admin-rest/latest/resources/order.
 type shopifyLog struct {
@@ -135,7 +137,12 @@ func (s *shopifyLog) had(ctx context.Context, since time.Time) (map[versionLine]
 	if err != nil {
 		return nil, err
 	}
-	wholeToo, err := s.to.unusable(ctx, since, s.kafka, func(kept producer.Item) { add(s.to.Event(kept.Request(), kept.Received)) })
+	wholeToo, err := s.to.quarantined(ctx, since, s.kafka, func(kept producer.Item) {
+		r := kept.Request()
+		if kept.Kind == ingest.KindUnusable || kept.Kind == ingest.KindRefused && (kept.Reason == ingest.ReasonThrottled || s.to.Verifier.Verify(r, kept.Received) == nil) {
+			add(s.to.Event(r, kept.Received)) // a forged one keeps nothing back
+		}
+	})
 	if err == nil && !(whole && wholeToo) {
 		err = schemas.Errorf(schemas.Invalid, "read "+topic, "it or its quarantine does not keep what came since %s", since.UTC().Format(time.RFC3339))
 	}

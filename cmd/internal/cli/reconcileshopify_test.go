@@ -141,10 +141,20 @@ func TestReconcileShopify(t *testing.T) {
 	forged, older, same := kept, kept, kept
 	forged.Kind, forged.Body = ingest.KindRefused, []byte(order(5, 8*time.Hour))
 	older.Body, same.Body = []byte(order(5, 10*time.Hour)), []byte(order(9, 5*time.Hour))
+	refused := kept // before the secret was mended: it waits for its redrive
+	signed := &verify.Request{Method: "POST", Header: http.Header{"X-Shopify-Topic": {"orders/updated"}, "X-Shopify-Shop-Domain": {"acme.myshopify.com"}}, Body: []byte(order(11, 5*time.Hour))}
+	if err := intake.source.Sign(signed, now); err != nil {
+		t.Fatal(err)
+	}
+	refused.Kind, refused.Reason, refused.Body, refused.Headers = ingest.KindRefused, "mismatch", signed.Body, nil
+	for name := range signed.Header {
+		refused.Headers = append(refused.Headers, schemas.Header{Name: strings.ToLower(name), Value: signed.Header.Get(name)})
+	}
+	aside(&refused)
 	aside(&forged)
 	aside(&older)
 	aside(&same)
-	shop.orders = []string{order(1, time.Hour), order(large, 5*time.Hour), order(2, 6*time.Hour), order(3, 7*time.Hour), order(5, 8*time.Hour), order(4, 6*time.Hour), order(6, 30*time.Hour), order(9, 5*time.Hour), order(10, 5*time.Hour)}
+	shop.orders = []string{order(1, time.Hour), order(large, 5*time.Hour), order(2, 6*time.Hour), order(3, 7*time.Hour), order(5, 8*time.Hour), order(4, 6*time.Hour), order(6, 30*time.Hour), order(9, 5*time.Hour), order(10, 5*time.Hour), order(11, 5*time.Hour)}
 	shop.limited = 3
 	key := func(n int64) string {
 		return string(schemas.NewEntityKey("acme.myshopify.com", fmt.Sprintf("gid://shopify/Order/%d", n)))

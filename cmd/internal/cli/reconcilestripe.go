@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
@@ -96,9 +97,9 @@ func (s *stripeLog) quarantined(e *env, since time.Time) (map[string]bool, error
 	ids := map[string]bool{}
 	kafka, err := s.cmd.kafka(e, s.to)
 	if err == nil {
-		_, err = s.to.unusable(e.ctx, since, kafka, func(kept producer.Item) {
+		_, err = s.to.quarantined(e.ctx, since, kafka, func(kept producer.Item) {
 			var event struct{ ID string }
-			if json.Unmarshal(kept.Body, &event) == nil {
+			if kept.Kind == ingest.KindUnusable && json.Unmarshal(kept.Body, &event) == nil {
 				ids[event.ID] = true
 			}
 		})

@@ -62,7 +62,8 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 	}
 	defer stop()
 	r := &rekeying{cmd: c, cfg: cfg}
-	if r.team, r.source = sourceOf(cfg, c.Topic); r.source == "" {
+	of, ok := cfg.SourceOfTopic(c.Topic)
+	if r.team, r.source = of.Team, of.Name; !ok {
 		return schemas.Errorf(schemas.NotFound, "", "no source of %s has the topic %s; `forebay config show` says which they have", c.File, c.Topic)
 	}
 	if c.To == "" {
@@ -71,8 +72,8 @@ func (c *topicsRekeyCmd) Run(e *env) error {
 	if c.Partitions < 1 || c.To == c.Topic || !strings.HasPrefix(c.To, "events."+r.team+".") {
 		return usageError("--partitions %d --to %s: a topic needs a partition, another name than the one it copies, and the team's prefix events.%s.", c.Partitions, c.To, r.team)
 	}
-	if team, source := sourceOf(cfg, c.To); source != "" {
-		return schemas.Errorf(schemas.Conflict, "copy "+c.Topic, "%s is the topic of source %s/%s; name another with --to", c.To, team, source)
+	if has, ok := cfg.SourceOfTopic(c.To); ok {
+		return schemas.Errorf(schemas.Conflict, "copy "+c.Topic, "%s is the topic of source %s; name another with --to", c.To, has.FullName())
 	}
 	client, err := kgo.NewClient(app.KafkaOptions(cfg, config.RoleTopics)...)
 	if err != nil {
@@ -126,18 +127,6 @@ func (r *rekeying) close() {
 func (r *rekeying) ledgerOf(name string) *ledger.Ledger {
 	i := slices.IndexFunc(r.opened, func(o openLedger) bool { return slices.Contains(o.Subscriptions, name) })
 	return r.opened[i].ledger // Ledgers has all subscriptions
-}
-
-// sourceOf returns the source that has this topic; two empty strings if none has.
-func sourceOf(c *config.Config, topic string) (team, source string) {
-	for team, t := range c.Teams {
-		for name, s := range t.Sources {
-			if s.Topic == topic {
-				return team, name
-			}
-		}
-	}
-	return "", ""
 }
 
 // subscriptions returns the subscriptions that are configured to read the source, of all teams, as TEAM.SUBSCRIPTION.

@@ -280,7 +280,7 @@ func showReplay(w io.Writer, i *api.ReplayItem) {
 	if i.StartedAt != nil {
 		line("started", fmt.Sprintf("%s by %s: %s", formatOptionalTime(i.StartedAt), i.StartedBy, i.Reason))
 		line("passed", fmt.Sprintf("%d of %d offsets (%s)", i.Range.Passed, i.Range.Offsets, passedText(i)))
-		line("came of it", cameOfIt(i))
+		line("came of it", i.CameOfIt())
 	}
 	showShadow(w, i)
 	if i.CancelledAt != nil {
@@ -297,9 +297,6 @@ func showReplay(w io.Writer, i *api.ReplayItem) {
 	}
 }
 
-// differsText are the differences of a shadow in words.
-var differsText = map[string]string{"new": "did not run, and would", "gone": "ran, and would not", "other": "would run with other actions"}
-
 // showShadow writes what a shadow has found.
 func showShadow(w io.Writer, i *api.ReplayItem) {
 	if i.Mode != "shadow" || i.StartedAt == nil {
@@ -309,7 +306,7 @@ func showShadow(w io.Writer, i *api.ReplayItem) {
 	for _, c := range i.Shadow {
 		text := cmp.Or(c.Type, "other types") + ": " + c.Was + ", now " + c.Would
 		if c.Differs != "" {
-			text += ": " + differsText[c.Differs]
+			text += ": " + api.DiffersText(c.Differs)
 		}
 		fmt.Fprintf(w, "%-13s %8d %s\n", title, c.Events, plain(text))
 		title = ""
@@ -320,7 +317,7 @@ func showShadow(w io.Writer, i *api.ReplayItem) {
 			fmt.Fprintf(w, "%-13s and others: -o json has them\n", "")
 			return
 		}
-		text := differsText[d.Differs]
+		text := api.DiffersText(d.Differs)
 		if d.Differs == "other" {
 			text += ": " + cmp.Or(d.Ran, "none") + "; now " + cmp.Or(d.Runs, "none")
 		}
@@ -346,14 +343,6 @@ func mayRunText(i *api.ReplayItem) string {
 		text += fmt.Sprintf(", %s at %d a second", time.Duration(i.Seconds)*time.Second, i.Rate)
 	}
 	return text
-}
-
-// cameOfIt says what became of the records that a replay has passed.
-func cameOfIt(i *api.ReplayItem) string {
-	if i.Mode == "shadow" {
-		return fmt.Sprintf("%d would run (%d late), %d stale, %d wait, %d rejected", i.Applied+i.Late, i.Late, i.Stale, i.Waits, i.Rejected)
-	}
-	return fmt.Sprintf("%d ran (%d late), %d done before, %d stale, %d wait, %d rejected; %d dead letters", i.Applied+i.Late, i.Late, i.Done, i.Stale, i.Waits, i.Rejected, i.Errors)
 }
 
 func partText(p api.ReplayPartition) string {

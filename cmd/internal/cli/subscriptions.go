@@ -38,7 +38,7 @@ func (c *subscriptionsListCmd) Run(e *env, client *api.Client) error {
 			if i.Attention == nil {
 				return ""
 			}
-			return atLeastText(*i.Attention, i.AttentionMore)
+			return api.CountText(*i.Attention, i.AttentionMore)
 		}},
 		column[item]{name: "missing", value: func(i item) string { return i.Missing }},
 		column[item]{name: "owners", wide: true, value: func(i item) string { return strings.Join(i.Owners, ", ") }},

@@ -13,7 +13,6 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
-	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
@@ -66,7 +65,7 @@ type tokensCreateCmd struct {
 }
 
 func (c *tokensCreateCmd) request() (api.TokenRequest, error) {
-	r := api.TokenRequest{Name: c.Name, Role: c.Role, Teams: c.Team, Payloads: c.Payloads, Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	r := api.TokenRequest{DryRun: c.DryRun, Request: access.Request{Name: c.Name, Role: c.Role, Teams: c.Team, Payloads: c.Payloads, Reason: strings.TrimSpace(c.Reason), By: whoAmI()}}
 	life, err := config.ParseDuration(c.Expires)
 	switch {
 	case err != nil || life <= 0:
@@ -122,12 +121,7 @@ func (c *tokensCreateCmd) Run(e *env, client *api.Client) error {
 
 // createDirectly makes a token in the ledger itself. Where it has one beside an error, the token is made, and the audit does not say so.
 func createDirectly(e *env, l *ledger.Ledger, teams []string, r api.TokenRequest) (*api.TokenMade, error) {
-	for _, team := range r.Teams {
-		if err := names.Team(team, teams); err != nil {
-			return nil, err
-		}
-	}
-	kept, token, err := access.Make(access.Request{Name: r.Name, Role: r.Role, Teams: r.Teams, Payloads: r.Payloads, ExpiresAt: r.ExpiresAt, By: r.By, Reason: r.Reason}, time.Now())
+	kept, token, err := access.MakeOf(teams, r.Request, time.Now())
 	if err != nil || r.DryRun {
 		return &api.TokenMade{TokenItem: kept}, err
 	}

@@ -20,7 +20,7 @@ import (
 type topicsIn struct {
 	file   *config.Config
 	wanted []topics.Topic
-	adm    *kadm.Client
+	cl     *kgo.Client
 }
 
 // withTopics calls do with the topics of the configuration. A minute is what it may take.
@@ -36,7 +36,7 @@ func (f fileFlags) withTopics(e *env, do func(ctx context.Context, t topicsIn) e
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
-	return record.By(app.KafkaUser(cfg, config.RoleTopics), do(ctx, topicsIn{cfg, topics.Wanted(cfg, cfg.MaxBody), kadm.NewClient(client)}))
+	return record.By(app.KafkaUser(cfg, config.RoleTopics), do(ctx, topicsIn{cfg, topics.Wanted(cfg, cfg.MaxBody), client}))
 }
 
 type topicsPlanCmd struct {
@@ -44,14 +44,14 @@ type topicsPlanCmd struct {
 	Check bool `help:"Exit with 5 if the topics are not as configured, for a pipeline."`
 }
 
-// Run prints what apply would do, and the topics that are like ours and not configured.
+// Run prints what apply would do, and the topics that are like ours and not configured. Rights that are missing to look at some are an error at the end.
 func (c *topicsPlanCmd) Run(e *env) error {
 	return c.withTopics(e, func(ctx context.Context, t topicsIn) error {
-		changes, err := topics.Plan(ctx, t.adm, t.wanted)
+		changes, err := topics.Plan(ctx, t.cl, t.wanted)
 		if err != nil {
 			return err
 		}
-		strangers, err := topics.Strangers(ctx, t.adm, t.file, t.wanted)
+		strangers, err := topics.Strangers(ctx, kadm.NewClient(t.cl), t.file, t.wanted)
 		if err != nil {
 			return err
 		}
@@ -60,6 +60,9 @@ func (c *topicsPlanCmd) Run(e *env) error {
 			topics.Write(e.Stdout, changes)
 		} else if err := listChanges(e, changes); err != nil {
 			return err
+		}
+		if lacks := topics.Lacking(changes); lacks != nil {
+			return lacks
 		}
 		if c.Check && topics.Different(changes) {
 			return &exitError{code: exitProblems, err: errors.New("the topics are not as configured: " + topics.Summary(changes))}
@@ -77,7 +80,7 @@ type topicsApplyCmd struct {
 // differences that it must not change are an error at the end.
 func (c *topicsApplyCmd) Run(e *env) error {
 	return c.withTopics(e, func(ctx context.Context, t topicsIn) error {
-		changes, err := topics.Apply(ctx, t.adm, t.wanted, c.DryRun)
+		changes, err := topics.Apply(ctx, t.cl, t.wanted, c.DryRun)
 		shown := listChanges(e, changes)
 		if c.DryRun && shown == nil && err == nil {
 			fmt.Fprintln(e.Stderr, nothingChanged)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,10 +22,11 @@ type topicsListCmd struct {
 	Kind string `enum:"events,quarantine,dead," default:"" help:"Only topics of events, of quarantined deliveries (quarantine), or of dead letters (dead)."`
 }
 
-// Run lists the topics of the configuration as they stand in the cluster. They are as few as sources and subscriptions, and come whole.
+// Run lists the topics of the configuration as they stand in the cluster. They are as few as sources and subscriptions, and come whole. Rights that are
+// missing to look at some are an error at the end.
 func (c *topicsListCmd) Run(e *env) error {
 	return c.withTopics(e, func(ctx context.Context, t topicsIn) error {
-		list, err := topics.List(ctx, t.adm, t.file, t.wanted)
+		list, err := topics.List(ctx, t.cl, t.file, t.wanted)
 		if err != nil {
 			return err
 		}
@@ -37,7 +39,7 @@ func (c *topicsListCmd) Run(e *env) error {
 		for n := range page.Items {
 			page.Items[n].Settings, page.Items[n].Places = nil, nil // get has them
 		}
-		return printList(e, page, func(i item) string { return i.Topic },
+		return errors.Join(topics.LackingOf(page.Items), printList(e, page, func(i item) string { return i.Topic },
 			column[item]{name: "topic", whole: true, value: func(i item) string { return i.Topic }},
 			column[item]{name: "of", wide: true, value: func(i item) string { return i.Of }},
 			column[item]{name: "state", value: func(i item) string { return i.State }},
@@ -45,7 +47,7 @@ func (c *topicsListCmd) Run(e *env) error {
 			column[item]{name: "replicas", value: func(i item) string { return strconv.FormatInt(i.Replication, 10) }},
 			column[item]{name: "retention", value: func(i item) string { return i.Retention }},
 			column[item]{name: "offsets", value: func(i item) string { return strconv.FormatInt(i.Offsets, 10) }},
-			column[item]{name: "detail", below: true, whole: true, value: func(i item) string { return i.Detail }})
+			column[item]{name: "detail", below: true, whole: true, value: func(i item) string { return i.Detail }}))
 	})
 }
 
@@ -69,12 +71,12 @@ func (c *topicsGetCmd) Run(e *env) error {
 			}
 			return schemas.Errorf(schemas.NotFound, "", "no source and no subscription of this configuration has topic %s; %s", c.Topic, hint)
 		}
-		list, err := topics.List(ctx, t.adm, t.file, t.wanted[n:n+1])
+		list, err := topics.List(ctx, t.cl, t.file, t.wanted[n:n+1])
 		if err != nil {
 			return err
 		}
 		i := &list[0]
-		return printOne(e, i, i.Topic, func(w io.Writer) { showTopic(w, i, e) })
+		return errors.Join(topics.LackingOf(list), printOne(e, i, i.Topic, func(w io.Writer) { showTopic(w, i, e) }))
 	})
 }
 
@@ -89,7 +91,7 @@ func showTopic(w io.Writer, i *topics.Item, e *env) {
 	line(i.Kind, "of "+i.Of)
 	line("state", i.State)
 	line("detail", i.Detail)
-	if i.State == "missing" {
+	if i.Partitions == 0 { // it is missing, or may not be looked at
 		return
 	}
 	line("replicas", strconv.FormatInt(i.Replication, 10))

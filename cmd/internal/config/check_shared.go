@@ -35,15 +35,15 @@ func (ck *checker) listedTeams(at, are string, teams []string) {
 	}
 	for i, team := range teams {
 		at := at + "[" + itoa(i) + "]"
-		switch near := names.Nearest(team, keys(ck.c.Teams)); {
+		switch near := names.DidYouMean(team, keys(ck.c.Teams)); {
 		case ck.unresolved(at) || team == everyTeam:
 		case slices.Index(teams, team) < i:
 			ck.problem(at, "team %s is listed twice", clip(team))
 		case ck.c.Teams[team] != nil:
 		case ck.options.Run: // its file has gone or has a problem, which holds up nobody else
-			ck.note(at, "there is no team %s%s", team, didYouMean(near))
+			ck.note(at, "there is no team %s%s", team, near)
 		default:
-			ck.problem(at, "there is no team %q%s", clip(team), didYouMean(near))
+			ck.problem(at, "there is no team %q%s", clip(team), near)
 		}
 	}
 }

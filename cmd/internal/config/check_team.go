@@ -219,9 +219,5 @@ func (ck *checker) actions(path, team string, sub *Subscription) {
 
 // missing reports that the team has no source or destination (what) of this name, and which of the known names may have been meant.
 func (ck *checker) missing(path, what, name string, known []string) {
-	if near := names.Nearest(name, known); near != "" {
-		ck.problem(path, "the team has no %s %q; did you mean %s?", what, clip(name), near)
-		return
-	}
-	ck.problem(path, "the team has no %s %q", what, clip(name))
+	ck.problem(path, "the team has no %s %q%s", what, clip(name), names.DidYouMean(name, known))
 }

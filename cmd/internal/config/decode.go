@@ -143,11 +143,7 @@ func (d *decoder) mapping(n *yaml.Node, path string, v reflect.Value) {
 		d.pairs(n, path, func(key string, k, value *yaml.Node) {
 			i := slices.IndexFunc(list, func(m member) bool { return m.name == key })
 			if i < 0 {
-				if now, is := d.renamedKey(k, path, key, v.Type()); is {
-					written[now] = true
-				} else {
-					d.unknown(k, join(path, key), key, v, list)
-				}
+				d.unknown(k, join(path, key), key, v, list)
 				return
 			}
 			written[key] = true
@@ -474,8 +470,5 @@ func oneOf(text string, f field) error {
 	if slices.Contains(f.later, text) {
 		return fmt.Errorf("%s is not built yet in this version; today: %s", text, strings.Join(f.values, ", "))
 	}
-	if near := names.Nearest(text, f.values); near != "" {
-		return fmt.Errorf("%q is not one of %s; did you mean %s?", clip(text), strings.Join(f.values, ", "), near)
-	}
-	return fmt.Errorf("%q is not one of %s", clip(text), strings.Join(f.values, ", "))
+	return fmt.Errorf("%q is not one of %s%s", clip(text), strings.Join(f.values, ", "), names.DidYouMean(text, f.values))
 }

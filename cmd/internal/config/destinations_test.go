@@ -81,7 +81,6 @@ func TestDestinations(t *testing.T) {
 		{"http with no bound", "", "type: http\nurl: https://x.example\nbreaker: {failures: 0}\nmax_hold: 0s\nrecovery: 0s\npause: {failures: 0, after: 0s}", ""},
 		{"no concurrency", "", "type: log\nconcurrency: 0", "coder.concurrency: must be at least 1"},
 		{"a rate without a limit", "", "type: log\nrate: {per: 1m}", "coder.rate: limit is missing"},
-		{"a rate as of sources", "", "type: log\nrate: {per_second: 5}", "forebay.yaml:28: teams.acme.destinations.coder.rate.per_second: is rate.limit with per: 1s now"},
 		{"a rate in no time", "", "type: log\nrate: {limit: 1, per: 0s}", "coder.rate.per: 0s is not between 1ms and 1d"},
 		{"a rate that does something else", "", "type: log\nrate: {limit: 1, on_limit: wait}", `coder.rate.on_limit: "wait" is not one of queue, drop, error`},
 		{"drop and park", "", "type: log\nrate: {limit: 1, on_limit: drop}", "triage.actions[0].on_dead: must be continue: destination coder drops"},

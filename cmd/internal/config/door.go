@@ -125,14 +125,7 @@ func (ck sourceCheck) keepRefused() {
 		return
 	}
 	ck.atMost(at+".most", k.Most, 1_000_000)
-	scheme := ""
-	if preset, ok := provider.Lookup(ck.s.Preset); ok {
-		scheme = preset.Scheme
-	}
-	if v := ck.s.Verify; v != nil && v.Scheme != "" {
-		scheme = v.Scheme
-	}
-	if scheme == verify.SchemeToken && !ck.unresolved(ck.path+".verify.scheme") {
+	if ck.s.scheme() == verify.SchemeToken && !ck.unresolved(ck.path+".verify.scheme") {
 		ck.note(at, "keeps only what is over a quota: the sender shows the secret itself, of which nothing is kept, so that nothing could be verified again")
 	}
 }

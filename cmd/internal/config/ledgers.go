@@ -315,7 +315,7 @@ func (ck *checker) chosen() {
 	for _, pattern := range ck.c.chosen {
 		if !slices.ContainsFunc(all, func(s namedSubscription) bool { return chosenBy(pattern, s.slashed()) }) {
 			say("", "--subscriptions names %s, and there is no subscription of that name%s (TEAM.SUBSCRIPTION; * stands for any part of a name)", clip(pattern),
-				didYouMean(names.Nearest(strings.Replace(pattern, "/", ".", 1), known)))
+				names.DidYouMean(strings.Replace(pattern, "/", ".", 1), known))
 		}
 	}
 	if slices.Contains(ck.options.Roles, RoleMigrate) {

@@ -80,7 +80,7 @@ func (ck *checker) ruleAsks(path, team string, r *PolicyRule, about *expression.
 	teams := []string{team}
 	if team == "" {
 		if teams = keys(ck.c.Teams); ck.c.Destinations[r.Ask] == nil {
-			ck.problem(path, "there is no shared destination %q%s", clip(r.Ask), didYouMean(names.Nearest(r.Ask, keys(ck.c.Destinations))))
+			ck.problem(path, "there is no shared destination %q%s", clip(r.Ask), names.DidYouMean(r.Ask, keys(ck.c.Destinations)))
 			return
 		}
 	}

@@ -72,7 +72,7 @@ func (ck *checker) quotas() {
 			ck.rate(path+".rate", ck.c.Quotas.Teams[team].Rate)
 		}
 		if ck.c.Teams[team] == nil {
-			ck.note(path, "there is no team %s%s", team, didYouMean(names.Nearest(team, keys(ck.c.Teams))))
+			ck.note(path, "there is no team %s%s", team, names.DidYouMean(team, keys(ck.c.Teams)))
 		}
 	}
 	for _, team := range keys(ck.c.Teams) {

@@ -49,6 +49,18 @@ func (c *Config) SourceOf(team, text string) (s NamedSource, ok bool) {
 	return s, false
 }
 
+// SourceOfTopic returns the source that has a topic, where there is one.
+func (c *Config) SourceOfTopic(topic string) (s NamedSource, ok bool) {
+	for team, t := range c.Teams {
+		for name, s := range t.Sources {
+			if s.Topic == topic {
+				return NamedSource{Team: team, Name: name, Source: s}, true
+			}
+		}
+	}
+	return s, false
+}
+
 // GapOf returns the gap policy of a subscription; the zero one, where there is no such.
 func (c *Config) GapOf(team, subscription string) Gap {
 	if t := c.Teams[team]; t != nil && t.Subscriptions[subscription] != nil {
@@ -234,14 +246,7 @@ func (ck sourceCheck) share(team string) {
 		case slices.Index(share, other) < i:
 			ck.problem(at, "team %s is listed twice", other)
 		case ck.c.Teams[other] == nil:
-			ck.note(at, "there is no team %s%s", other, didYouMean(names.Nearest(other, keys(ck.c.Teams))))
+			ck.note(at, "there is no team %s%s", other, names.DidYouMean(other, keys(ck.c.Teams)))
 		}
 	}
-}
-
-func didYouMean(near string) string {
-	if near == "" {
-		return ""
-	}
-	return "; did you mean " + near + "?"
 }

@@ -32,10 +32,11 @@ func (c *Console) planAccept(ctx context.Context, r *http.Request) (any, error) 
 	if err := api.OnlyKnown(r, "stop"); err != nil {
 		return nil, err
 	}
-	return c.acceptOf(ctx, r, r.URL.Query().Get("stop"), submission{})
+	return c.acceptAt(ctx, r)
 }
 
-func (c *Console) acceptOf(ctx context.Context, r *http.Request, stop string, s submission) (*acceptPage, error) {
+func (c *Console) acceptAt(ctx context.Context, r *http.Request) (*acceptPage, error) {
+	stop := r.FormValue("stop")
 	id, err := stopID(stop)
 	if err != nil {
 		return nil, err
@@ -45,9 +46,7 @@ func (c *Console) acceptOf(ctx context.Context, r *http.Request, stop string, s 
 	if p.Items, err = items(c.API.Accept(ctx, team, name, api.AcceptRequest{Stop: id, DryRun: true})); err != nil {
 		return nil, err
 	}
-	if p.Form = formFor(ctx, access.Operate, team, p.Back+"/accept", fmt.Sprintf("Accept stop %d", id), field{"stop", stop}); p.Form != nil {
-		p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
-	}
+	p.Form = formFor(ctx, access.Operate, team, p.Back+"/accept", fmt.Sprintf("Accept stop %d", id), field{"stop", stop})
 	return p, nil
 }
 
@@ -61,21 +60,14 @@ func stopID(text string) (int64, error) {
 }
 
 // accept accepts the stop that the form names, which is one for ever: who sends a form twice accepts nothing twice.
-func (c *Console) accept(ctx context.Context, r *http.Request) (any, error) {
-	s, err := posted(r)
-	if err != nil {
-		return nil, err
-	}
-	id, err := stopID(s.Get("stop"))
-	if err != nil {
-		return nil, err
-	}
-	team, name := r.PathValue("team"), r.PathValue("subscription")
-	if _, err = c.API.Accept(ctx, team, name, api.AcceptRequest{Stop: id, Reason: s.Reason, By: s.By}); err == nil {
-		return seeOther(subscriptionLink(team, name)), nil
-	}
-	if p, failed := c.acceptOf(ctx, r, s.Get("stop"), s); failed == nil {
-		return p, err
-	}
-	return nil, err
+func (c *Console) accept() func(context.Context, *http.Request) (any, error) {
+	return after(func(ctx context.Context, r *http.Request, s submission) (string, error) {
+		id, err := stopID(s.Get("stop"))
+		if err != nil {
+			return "", err
+		}
+		team, name := r.PathValue("team"), r.PathValue("subscription")
+		_, err = c.API.Accept(ctx, team, name, api.AcceptRequest{Stop: id, Reason: s.Reason, By: s.By})
+		return subscriptionLink(team, name), err
+	}, c.acceptAt, func(p *acceptPage) *form { return p.Form })
 }

@@ -12,20 +12,15 @@ import (
 
 // approvalsPage is what waits for a person's word, or was answered, the newest first.
 type approvalsPage struct {
-	Query  url.Values
+	listed
 	States []string
 	State  string // what is shown; empty: all
 	Page   api.Page[api.ApprovalItem]
-	Older  string // link to the next page; empty: this is the last one
-	Newest string // link to the first page; empty: this is the first one
 }
-
-// Get returns a filter as it stands in the URL.
-func (p approvalsPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) approvals(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	p := approvalsPage{Query: q, States: api.ApprovalStates(), State: api.ApprovalWaiting}
+	p := approvalsPage{listed: listed{Query: q}, States: api.ApprovalStates(), State: api.ApprovalWaiting}
 	if err := api.OnlyKnown(r, "team", "state", "limit", "cursor"); err != nil {
 		return nil, err
 	}
@@ -39,7 +34,7 @@ func (c *Console) approvals(ctx context.Context, r *http.Request) (any, error) {
 	if p.Page, err = c.API.Approvals(ctx, q.Get("team"), p.State, n, q.Get("cursor")); err != nil {
 		return p, err
 	}
-	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
+	p.turn(r.URL.Path, p.Page.Next)
 	return p, nil
 }
 
@@ -55,11 +50,11 @@ func (c *Console) approval(ctx context.Context, r *http.Request) (any, error) {
 	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
-	return c.approvalAt(ctx, r.PathValue("approval"))
+	return c.approvalAt(ctx, r)
 }
 
-func (c *Console) approvalAt(ctx context.Context, id string) (*approvalPage, error) {
-	item, err := c.API.Approval(ctx, id)
+func (c *Console) approvalAt(ctx context.Context, r *http.Request) (*approvalPage, error) {
+	item, err := c.API.Approval(ctx, r.PathValue("approval"))
 	if err != nil {
 		return nil, err
 	}
@@ -75,24 +70,14 @@ func (c *Console) approvalAt(ctx context.Context, id string) (*approvalPage, err
 
 // answer takes what somebody says. What was answered is refused: who sends a form twice says nothing twice.
 func (c *Console) answer(verb string) func(context.Context, *http.Request) (any, error) {
-	return func(ctx context.Context, r *http.Request) (any, error) {
-		s, err := posted(r)
-		if err != nil {
-			return nil, err
-		}
+	return after(func(ctx context.Context, r *http.Request, s submission) (string, error) {
 		id := r.PathValue("approval")
-		if _, err = c.API.AnswerApproval(ctx, id, verb, api.ApprovalRequest{Reason: s.Reason, By: s.By}); err == nil {
-			return seeOther(approvalLink(id)), nil
+		_, err := c.API.AnswerApproval(ctx, id, verb, api.ApprovalRequest{Reason: s.Reason, By: s.By})
+		return approvalLink(id), err
+	}, c.approvalAt, func(p *approvalPage) *form {
+		if verb == api.VerbApprove {
+			return p.Approve
 		}
-		p, failed := c.approvalAt(ctx, id)
-		if failed != nil {
-			return nil, err
-		}
-		for v, f := range map[string]*form{api.VerbApprove: p.Approve, api.VerbDeny: p.Deny} {
-			if f != nil && v == verb {
-				f.Reason, f.By = s.Reason, s.Get("by")
-			}
-		}
-		return p, err
-	}
+		return p.Deny
+	})
 }

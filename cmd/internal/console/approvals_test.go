@@ -43,6 +43,9 @@ func TestApprovalPages(t *testing.T) {
 	s = get(t, h, approvalURL)
 	s.says("dd", "pagers given up: it answered 404")
 	s.says("p", "pagers refused the question: "+api.NotTold)
+	f.question.Removed = "the file has no action run of acme.fulfil any more"
+	get(t, h, "/console/approvals").says("td", f.question.Removed)
+	get(t, h, approvalURL).says("p", f.question.Removed)
 	get(t, h, "/console/approvals?state=denied").says("p", "There are none.")
 	s = get(t, h, approvalURL)
 	s.says("pre", `{"order": 1}`)

@@ -14,14 +14,11 @@ import (
 
 // attentionPage is what waits for an operator, by kind.
 type attentionPage struct {
-	Query   url.Values
+	listed
 	All     []string // kinds that there are
 	Kinds   []waitingKind
 	Unknown []api.AttentionUnknown
 }
-
-// Get returns a filter as it stands in the URL.
-func (p attentionPage) Get(name string) string { return p.Query.Get(name) }
 
 // waitingKind is what waits of one kind: all of it counted, at most a limit listed.
 type waitingKind struct {
@@ -34,7 +31,7 @@ func (k waitingKind) Title() string { return strings.ReplaceAll(k.Kind, "_", " "
 
 func (c *Console) attention(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	p := attentionPage{Query: q, All: api.AttentionKinds()}
+	p := attentionPage{listed: listed{Query: q}, All: api.AttentionKinds()}
 	if err := api.OnlyKnown(r, "team", "kind", "limit"); err != nil {
 		return nil, err
 	}

@@ -5,25 +5,19 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"net/url"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
 // auditPage is who changed what, the newest first.
 type auditPage struct {
-	Query  url.Values
-	Page   api.Page[api.AuditItem]
-	Older  string // link to the next page; empty: this is the last one
-	Newest string // link to the first page; empty: this is the first one
+	listed
+	Page api.Page[api.AuditItem]
 }
-
-// Get returns a filter as it stands in the URL.
-func (p auditPage) Get(name string) string { return p.Query.Get(name) }
 
 func (c *Console) audit(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	p := auditPage{Query: q}
+	p := auditPage{listed: listed{Query: q}}
 	if err := api.OnlyKnown(r, "team", "actor", "action", "object", "since", "limit", "cursor"); err != nil {
 		return nil, err
 	}
@@ -38,7 +32,7 @@ func (c *Console) audit(ctx context.Context, r *http.Request) (any, error) {
 	if p.Page, err = c.API.Changes(ctx, f); err != nil {
 		return p, err
 	}
-	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
+	p.turn(r.URL.Path, p.Page.Next)
 	return p, nil
 }
 

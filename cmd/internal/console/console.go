@@ -141,7 +141,7 @@ func (c *Console) routes() map[string]http.HandlerFunc {
 		"GET /console/subscriptions/{team}/{subscription}/seek":            c.page("seek", "Move a position", c.planSeek),
 		"POST /console/subscriptions/{team}/{subscription}/seek":           c.page("seek", "Move a position", c.seek),
 		"GET /console/subscriptions/{team}/{subscription}/accept":          c.page("accept", "Accept a stop", c.planAccept),
-		"POST /console/subscriptions/{team}/{subscription}/accept":         c.page("accept", "Accept a stop", c.accept),
+		"POST /console/subscriptions/{team}/{subscription}/accept":         c.page("accept", "Accept a stop", c.accept()),
 		"GET /console/destinations":                                        c.page("destinations", "Destinations", c.destinations),
 		"GET /console/sources":                                             c.page("sources", "Sources", c.sourceList),
 		"GET /console/sources/{team}/{source}":                             c.page("source", "Source", c.source),

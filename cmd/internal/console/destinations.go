@@ -9,19 +9,17 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/access"
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/names"
 )
 
 // destinationsPage is the configured destinations.
 type destinationsPage struct {
-	Query url.Values
+	listed
 	Items []api.DestinationItem
 }
 
-// Get returns a filter as it stands in the URL.
-func (p destinationsPage) Get(name string) string { return p.Query.Get(name) }
-
 func (c *Console) destinations(ctx context.Context, r *http.Request) (any, error) {
-	p := destinationsPage{Query: r.URL.Query()}
+	p := destinationsPage{listed: listed{Query: r.URL.Query()}}
 	if err := api.OnlyKnown(r, "team"); err != nil {
 		return nil, err
 	}
@@ -37,10 +35,7 @@ func (c *Console) destinations(ctx context.Context, r *http.Request) (any, error
 
 // destinationName is a destination's full name; a shared one has no team.
 func destinationName(team, name string) string {
-	if team == "" {
-		return name
-	}
-	return team + "/" + name
+	return names.Destination.Print(names.Name{Team: team, Name: name})
 }
 
 func destinationLink(team, name string) string {
@@ -107,21 +102,9 @@ func (c *Console) destinationAt(ctx context.Context, r *http.Request) (*destinat
 // hold makes the page that pauses or resumes a destination. What is paused already is not paused again, so who sends a form twice does
 // nothing twice.
 func (c *Console) hold(change func(ctx context.Context, team, name string, r api.PauseRequest) (*api.DestinationItem, error)) func(context.Context, *http.Request) (any, error) {
-	return func(ctx context.Context, r *http.Request) (any, error) {
-		s, err := posted(r)
-		if err != nil {
-			return nil, err
-		}
+	return after(func(ctx context.Context, r *http.Request, s submission) (string, error) {
 		team, name := r.PathValue("team"), r.PathValue("destination")
-		if _, err = change(ctx, team, name, api.PauseRequest{Reason: s.Reason, By: s.By}); err == nil {
-			return seeOther(destinationLink(team, name)), nil
-		}
-		if p, failed := c.destinationAt(ctx, r); failed == nil {
-			if p.Form != nil {
-				p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
-			}
-			return p, err
-		}
-		return nil, err
-	}
+		_, err := change(ctx, team, name, api.PauseRequest{Reason: s.Reason, By: s.By})
+		return destinationLink(team, name), err
+	}, c.destinationAt, func(p *destinationPage) *form { return p.Form })
 }

@@ -11,15 +11,10 @@ import (
 
 // dlqPage is the dead letters by group, and those of the chosen filters one by one. Its filters are those of `forebay dlq list`.
 type dlqPage struct {
-	Query  url.Values
+	listed
 	Groups part[api.Page[api.DeadLetterGroup]]
 	Page   api.Page[api.DeadLetterItem]
-	Older  string // link to the next page; empty: this is the last one
-	Newest string // link to the first page; empty: this is the first one
 }
-
-// Get returns a filter as it stands in the URL.
-func (p dlqPage) Get(name string) string { return p.Query.Get(name) }
 
 // GroupLink leads to the dead letters of a group, AskLink to what a verb would do with it.
 func (p dlqPage) GroupLink(group string) string {
@@ -32,7 +27,7 @@ func (p dlqPage) AskLink(verb, group string) string {
 
 // deadLetters makes the page of dead letters. If their groups cannot be had, the page says so and shows the rest.
 func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error) {
-	p := dlqPage{Query: r.URL.Query()}
+	p := dlqPage{listed: listed{Query: r.URL.Query()}}
 	f, err := deadLetterFilter(r)
 	if err != nil {
 		return p, err
@@ -45,7 +40,7 @@ func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error)
 	if p.Page, err = c.API.DeadLetters(ctx, f); err != nil {
 		return p, err
 	}
-	p.Older, p.Newest = turn(r.URL.Path, p.Query, p.Page.Next)
+	p.turn(r.URL.Path, p.Page.Next)
 	return p, nil
 }
 

@@ -108,7 +108,7 @@ func (c *Console) openActions(ctx context.Context, p *entityPage) {
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			details[n] = partOf(ctx, func(ctx context.Context) (*api.InboxDetail, error) {
-				name := eventName(&open[n])
+				name := api.EventName(&open[n])
 				return c.API.Item(ctx, name.Team, name.Subscription, name.Source, name.ID)
 			})
 		})

@@ -57,7 +57,7 @@ func (c *Console) event(ctx context.Context, r *http.Request) (any, error) {
 	if p.InboxDetail, err = c.API.Item(ctx, n.Team, n.Subscription, n.Source, n.ID); err != nil {
 		return nil, err
 	}
-	n = eventName(&p.InboxItem) // n may have been cut off
+	n = api.EventName(&p.InboxItem) // n may have been cut off
 	p.Name = n.String()
 	redrive, discard := redrivable(&p.InboxItem)
 	may := api.Asks(ctx).May(access.Respond)

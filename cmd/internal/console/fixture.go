@@ -36,7 +36,7 @@ func fixtureOf(i *api.InboxItem, raw *api.InboxRecord) fixture {
 		}
 	}
 	if raw.Bytes > inlineBody || len(raw.Body) < raw.Bytes {
-		words := []string{"forebay inbox raw " + inQuotes(eventName(i).String()) + " > body\nforebay send " + inQuotes(source) + " -c forebay.yaml --file body"}
+		words := []string{"forebay inbox raw " + inQuotes(api.EventName(i).String()) + " > body\nforebay send " + inQuotes(source) + " -c forebay.yaml --file body"}
 		for _, name := range slices.Sorted(maps.Keys(h)) {
 			words = append(words, "--header "+inQuotes(name+"="+h.Get(name)))
 		}

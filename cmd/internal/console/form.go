@@ -56,5 +56,30 @@ func posted(r *http.Request) (s submission, err error) {
 	return s, nil
 }
 
+// after makes the page that a form is posted to: do does what the form asks for, and says where to go on. Where it fails, the page has the error
+// and what was typed into its form.
+func after[P any](do func(context.Context, *http.Request, submission) (string, error), page func(context.Context, *http.Request) (*P, error),
+	of func(*P) *form,
+) func(context.Context, *http.Request) (any, error) {
+	return func(ctx context.Context, r *http.Request) (any, error) {
+		s, err := posted(r)
+		if err != nil {
+			return nil, err
+		}
+		to, err := do(ctx, r, s)
+		if err == nil {
+			return seeOther(to), nil
+		}
+		p, failed := page(ctx, r)
+		if failed != nil {
+			return nil, err
+		}
+		if f := of(p); f != nil {
+			f.Reason, f.By = s.Reason, s.Get("by")
+		}
+		return p, err
+	}
+}
+
 // seeOther is what a page has instead of something to show: where to go on. A page that is loaded again sends no form again then.
 type seeOther string

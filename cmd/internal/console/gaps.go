@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -22,17 +21,12 @@ const gapRows = 50
 
 // gapsPage is what waits behind gaps, or is held, by entity.
 type gapsPage struct {
-	Query    url.Values
+	listed
 	Waits    gate.Decision // buffered: for what is missing, until a deadline; parked: for an operator
 	Entities []*gapEntity
 	Page     api.Page[api.InboxItem]
-	Older    string // link to the next page; empty: this is the last one
-	Newest   string // link to the first page; empty: this is the first one
 	Others   string // link to what waits in the other way; empty: nothing does, or this is not the first page
 }
-
-// Get returns a filter as it stands in the URL.
-func (p gapsPage) Get(name string) string { return p.Query.Get(name) }
 
 // gapEntity is an entity with what of it waits.
 type gapEntity struct {
@@ -60,7 +54,7 @@ type gapRow struct {
 // gaps lists the events that wait behind gaps, or are parked there, by entity. Where it fails, the page has the form and the error.
 func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	p := gapsPage{Query: q, Waits: gate.Buffered}
+	p := gapsPage{listed: listed{Query: q}, Waits: gate.Buffered}
 	if err := api.OnlyKnown(r, "team", "subscription", "source", "entity", "waits", "limit", "cursor"); err != nil {
 		return nil, err
 	}
@@ -80,7 +74,7 @@ func (c *Console) gaps(ctx context.Context, r *http.Request) (any, error) {
 		return p, err
 	}
 	p.Others = c.waitsOtherwise(ctx, r, f)
-	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
+	p.turn(r.URL.Path, p.Page.Next)
 	p.Entities = byEntity(p.Page.Items, api.Asks(ctx).May(access.Respond))
 	c.addVersionLines(ctx, p.Entities)
 	return p, nil
@@ -122,10 +116,10 @@ func byEntity(items []api.InboxItem, may bool) (list []*gapEntity) {
 		row := gapRow{InboxItem: i, Since: i.DecidedAt, Until: i.NextActionAt}
 		redrive, discard := redrivable(&i)
 		if redrive && may {
-			row.Redrive = redriveLink(eventName(&i), false)
+			row.Redrive = redriveLink(api.EventName(&i), false)
 		}
 		if discard && may {
-			row.Discard = redriveLink(eventName(&i), true)
+			row.Discard = redriveLink(api.EventName(&i), true)
 		}
 		list[at].Rows = append(list[at].Rows, row)
 	}

@@ -21,22 +21,17 @@ const (
 
 // inboxPage is a page of the inbox. Its filters are those of `forebay inbox list`, and stand in the URL.
 type inboxPage struct {
-	Query     url.Values
+	listed
 	Statuses  []string
 	Decisions []gate.Decision
 	Page      api.Page[api.InboxItem]
-	Older     string // link to the next page; empty: this is the last one
-	Newest    string // link to the first page; empty: this is the first one
 	Live      string // where the rows are streamed; empty: this page is not live
 	After     string // the cursor from which they are
 }
 
-// Get returns a filter as it stands in the URL.
-func (p inboxPage) Get(name string) string { return p.Query.Get(name) }
-
 func (c *Console) inbox(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	p := inboxPage{Query: q, Statuses: inbox.Statuses(), Decisions: gate.Decisions()}
+	p := inboxPage{listed: listed{Query: q}, Statuses: inbox.Statuses(), Decisions: gate.Decisions()}
 	f, err := inboxFilter(r)
 	if err != nil {
 		return p, err
@@ -45,7 +40,7 @@ func (c *Console) inbox(ctx context.Context, r *http.Request) (any, error) {
 	if p.Page, err = c.API.Items(ctx, f); err != nil {
 		return p, err
 	}
-	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
+	p.turn(r.URL.Path, p.Page.Next)
 	if f.Cursor == "" && f.Delivery == "" {
 		p.Live, p.After = "/console/inbox/live?"+filters(q).Encode(), liveFrom(p.Page.Items, askedAt)
 	}
@@ -79,17 +74,26 @@ func filters(q url.Values) url.Values {
 	return given
 }
 
-// turn returns the links to the page that begins at the cursor next and to the first page; empty where there is none.
-func turn(path string, q url.Values, next string) (older, newest string) {
-	with := filters(q)
-	if q.Get("cursor") != "" {
-		newest = path + "?" + with.Encode()
+// listed is what the pages of lists have in common.
+type listed struct {
+	Query url.Values
+	// Older and Newest are links to the next page and to the first one; empty: this is the last one, or the first.
+	Older, Newest string
+}
+
+// Get returns a filter as it stands in the URL.
+func (l listed) Get(name string) string { return l.Query.Get(name) }
+
+// turn sets the links of a page whose next one begins at a cursor; empty: there is no next one.
+func (l *listed) turn(path, next string) {
+	with := filters(l.Query)
+	if l.Get("cursor") != "" {
+		l.Newest = path + "?" + with.Encode()
 	}
 	if next != "" {
 		with.Set("cursor", next)
-		older = path + "?" + with.Encode()
+		l.Older = path + "?" + with.Encode()
 	}
-	return older, newest
 }
 
 func limit(text string) (int, error) {

@@ -14,14 +14,9 @@ import (
 
 // quarantinePage is the deliveries that could not become events, or were refused and kept.
 type quarantinePage struct {
-	Query url.Values
-	Page  api.Page[api.QuarantineItem]
-	// Older and Newest are links to the next page and to the first one; empty: this is the last one, or the first.
-	Older, Newest string
+	listed
+	Page api.Page[api.QuarantineItem]
 }
-
-// Get returns a filter as it stands in the URL.
-func (p quarantinePage) Get(name string) string { return p.Query.Get(name) }
 
 // Link leads to a delivery's page.
 func (p quarantinePage) Link(i api.QuarantineItem) string {
@@ -34,7 +29,7 @@ func quarantineLink(p api.QuarantinePlace) string {
 
 func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	p := quarantinePage{Query: q}
+	p := quarantinePage{listed: listed{Query: q}}
 	if err := api.OnlyKnown(r, "team", "source", "kind", "waiting", "limit", "cursor"); err != nil {
 		return nil, err
 	}
@@ -46,7 +41,7 @@ func (c *Console) quarantine(ctx context.Context, r *http.Request) (any, error) 
 		return p, err
 	}
 	p.Page, err = c.API.Quarantined(ctx, api.QuarantineFilter{Team: q.Get("team"), Source: q.Get("source"), Kind: q.Get("kind"), Waiting: q.Get("waiting") != "", Limit: n, Cursor: q.Get("cursor")})
-	p.Older, p.Newest = turn(r.URL.Path, q, p.Page.Next)
+	p.turn(r.URL.Path, p.Page.Next)
 	return p, err
 }
 

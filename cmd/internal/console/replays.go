@@ -18,17 +18,12 @@ import (
 
 // replaysPage is the replays that were planned, the newest first.
 type replaysPage struct {
-	Query url.Values
-	Page  api.Page[api.ReplayItem]
-	// Older and Newest are links to the next page and to the first one; empty: this is the last one, or the first.
-	Older, Newest string
+	listed
+	Page api.Page[api.ReplayItem]
 }
 
-// Get returns a filter as it stands in the URL.
-func (p replaysPage) Get(name string) string { return p.Query.Get(name) }
-
 func (c *Console) replays(ctx context.Context, r *http.Request) (any, error) {
-	p := replaysPage{Query: r.URL.Query()}
+	p := replaysPage{listed: listed{Query: r.URL.Query()}}
 	if err := api.OnlyKnown(r, "team", "subscription", "limit", "cursor"); err != nil {
 		return nil, err
 	}
@@ -37,7 +32,7 @@ func (c *Console) replays(ctx context.Context, r *http.Request) (any, error) {
 		return p, err
 	}
 	p.Page, err = c.API.Replays(ctx, api.ReplayFilter{Team: p.Get("team"), Subscription: p.Get("subscription"), Limit: n, Cursor: p.Get("cursor")})
-	p.Older, p.Newest = turn(r.URL.Path, p.Query, p.Page.Next)
+	p.turn(r.URL.Path, p.Page.Next)
 	return p, err
 }
 
@@ -82,11 +77,11 @@ func (c *Console) replay(ctx context.Context, r *http.Request) (any, error) {
 	if err := api.OnlyKnown(r); err != nil {
 		return nil, err
 	}
-	return c.replayAt(ctx, r.PathValue("replay"))
+	return c.replayAt(ctx, r)
 }
 
-func (c *Console) replayAt(ctx context.Context, id string) (*replayPage, error) {
-	item, err := c.API.Replay(ctx, id)
+func (c *Console) replayAt(ctx context.Context, r *http.Request) (*replayPage, error) {
+	item, err := c.API.Replay(ctx, r.PathValue("replay"))
 	if err != nil {
 		return nil, err
 	}
@@ -135,35 +130,17 @@ func mayRun(i *api.ReplayItem) string {
 // Passed is how much of its range it has passed, of a hundred.
 func (p replayPage) Passed() int64 { return passed(*p.ReplayItem) }
 
-// CameOfIt says what became of the records that a replay has passed.
-func (p replayPage) CameOfIt() string {
-	i := p.ReplayItem
-	if i.Mode == "shadow" {
-		return fmt.Sprintf("%d would run (%d late), %d stale, %d wait, %d rejected", i.Applied+i.Late, i.Late, i.Stale, i.Waits, i.Rejected)
-	}
-	return fmt.Sprintf("%d ran (%d late), %d done before, %d stale, %d wait, %d rejected; %d dead letters", i.Applied+i.Late, i.Late, i.Done, i.Stale, i.Waits, i.Rejected, i.Errors)
-}
-
-// differs are the differences that a shadow finds, in words.
-func differs(word string) string {
-	return cmp.Or(map[string]string{"new": "did not run, and would", "gone": "ran, and would not", "other": "would run with other actions"}[word], word)
-}
-
 // askReplay makes the page that starts or cancels a replay. What was started is not started again, so who sends a form twice does nothing
 // twice.
 func (c *Console) askReplay(verb string) func(context.Context, *http.Request) (any, error) {
-	return func(ctx context.Context, r *http.Request) (any, error) {
-		s, err := posted(r)
-		if err != nil {
-			return nil, err
-		}
+	return after(func(ctx context.Context, r *http.Request, s submission) (string, error) {
 		id := r.PathValue("replay")
-		if _, err = c.API.AskReplay(ctx, id, verb, api.ReplayRequest{Reason: s.Reason, By: s.By}); err == nil {
-			return seeOther(replayLink(id)), nil
+		_, err := c.API.AskReplay(ctx, id, verb, api.ReplayRequest{Reason: s.Reason, By: s.By})
+		return replayLink(id), err
+	}, c.replayAt, func(p *replayPage) *form {
+		if verb == "start" {
+			return p.Start
 		}
-		if p, failed := c.replayAt(ctx, id); failed == nil {
-			return p, err
-		}
-		return nil, err
-	}
+		return p.Cancel
+	})
 }

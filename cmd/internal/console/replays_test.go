@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/http"
+	"net/url"
 	"testing"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -25,6 +26,10 @@ func TestReplay(t *testing.T) {
 	form := values(s)
 	if s := post(t, h, replayURL+"/start", form); s.status != http.StatusBadRequest || f.plan.State != "planned" {
 		t.Errorf("without a reason: %d", s.status)
+	}
+	typed := values(post(t, h, replayURL+"/cancel", url.Values{"by": {"jo"}})) // of the last form
+	if typed.Get("by") != "jo" {
+		t.Errorf("the form has forgotten what was typed: %v", typed)
 	}
 	form.Set("reason", "the filter was wrong")
 	for _, want := range []int{http.StatusSeeOther, http.StatusConflict} {

@@ -13,7 +13,7 @@ import (
 
 // schemasPage is the catalogue of schemas, and how bodies have changed their shape.
 type schemasPage struct {
-	Query     url.Values
+	listed
 	Catalogue []schemaRow
 	All       int // how many the catalogue has
 	Drift     part[*api.Drift]
@@ -24,11 +24,8 @@ type schemaRow struct {
 	Name, Title, Types, Link string
 }
 
-// Get returns a filter as it stands in the URL.
-func (p schemasPage) Get(name string) string { return p.Query.Get(name) }
-
 func (c *Console) schemas(ctx context.Context, r *http.Request) (any, error) {
-	p := schemasPage{Query: r.URL.Query()}
+	p := schemasPage{listed: listed{Query: r.URL.Query()}}
 	if err := api.OnlyKnown(r, "type"); err != nil {
 		return nil, err
 	}

@@ -17,15 +17,12 @@ const deliveriesMetric = "forebay_ingest_deliveries_total"
 
 // sourcesPage is the configured sources.
 type sourcesPage struct {
-	Query url.Values
+	listed
 	Items []api.SourceItem
 }
 
-// Get returns a filter as it stands in the URL.
-func (p sourcesPage) Get(name string) string { return p.Query.Get(name) }
-
 func (c *Console) sourceList(ctx context.Context, r *http.Request) (any, error) {
-	p := sourcesPage{Query: r.URL.Query()}
+	p := sourcesPage{listed: listed{Query: r.URL.Query()}}
 	if err := api.OnlyKnown(r, "team"); err != nil {
 		return nil, err
 	}

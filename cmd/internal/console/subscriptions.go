@@ -16,15 +16,12 @@ import (
 
 // subscriptionsPage is what runs.
 type subscriptionsPage struct {
-	Query url.Values
-	Rows  []subscriptionRow
+	listed
+	Rows []subscriptionRow
 }
 
-// Get returns a filter as it stands in the URL.
-func (p subscriptionsPage) Get(name string) string { return p.Query.Get(name) }
-
 func (c *Console) subscriptionList(ctx context.Context, r *http.Request) (any, error) {
-	p := subscriptionsPage{Query: r.URL.Query()}
+	p := subscriptionsPage{listed: listed{Query: r.URL.Query()}}
 	if err := api.OnlyKnown(r, "team"); err != nil {
 		return nil, err
 	}
@@ -142,23 +139,11 @@ func partitionRows(lags []api.LagItem, known []api.PartitionItem) (rows []partit
 // steer makes the page that pauses or resumes a subscription. What is paused already is not paused again, so who sends a form twice does
 // nothing twice.
 func (c *Console) steer(change func(ctx context.Context, team, name string, r api.PauseRequest) (*api.SubscriptionItem, error)) func(context.Context, *http.Request) (any, error) {
-	return func(ctx context.Context, r *http.Request) (any, error) {
-		s, err := posted(r)
-		if err != nil {
-			return nil, err
-		}
-		item, err := change(ctx, r.PathValue("team"), r.PathValue("subscription"), api.PauseRequest{Reason: s.Reason, By: s.By})
-		if err == nil {
-			return seeOther(subscriptionLink(item.Team, item.Subscription)), nil
-		}
-		if p, failed := c.subscriptionAt(ctx, r); failed == nil {
-			if p.Form != nil {
-				p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
-			}
-			return p, err
-		}
-		return nil, err
-	}
+	return after(func(ctx context.Context, r *http.Request, s submission) (string, error) {
+		team, name := r.PathValue("team"), r.PathValue("subscription")
+		_, err := change(ctx, team, name, api.PauseRequest{Reason: s.Reason, By: s.By})
+		return subscriptionLink(team, name), err
+	}, c.subscriptionAt, func(p *subscriptionPage) *form { return p.Form })
 }
 
 // Text is where a stop leaves a partition, in words.

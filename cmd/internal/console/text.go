@@ -17,14 +17,14 @@ import (
 var functions = template.FuncMap{
 	"when":             when,
 	"version":          versionText,
-	"eventLink":        func(i api.InboxItem) string { return eventLink(eventName(&i)) },
+	"eventLink":        func(i api.InboxItem) string { return eventLink(api.EventName(&i)) },
 	"entityLink":       entityLink,
 	"replayLink":       replayLink,
 	"approvalLink":     approvalLink,
 	"notTold":          func() string { return api.NotTold },
 	"passed":           passed,
 	"ran":              ran,
-	"differs":          differs,
+	"differs":          api.DiffersText,
 	"indented":         indented,
 	"namedEvent":       func(event string) string { return "/console/event?" + url.Values{"id": {event}}.Encode() },
 	"sourceLink":       sourceLink,
@@ -34,7 +34,7 @@ var functions = template.FuncMap{
 	"number":           number,
 	"nth":              func(n int) int { return n + 1 },
 	"skew":             skewText,
-	"count":            countText,
+	"count":            api.CountText,
 	"ranges":           api.RangesText,
 	"join":             strings.Join,
 	"line":             api.VersionLineItem.Text,
@@ -96,15 +96,6 @@ func versionText(clock, kind, sortable string) string {
 	return text
 }
 
-// eventName returns an event's id as lists print it: of a record that was not taken as an event, that of its place.
-func eventName(i *api.InboxItem) names.Event {
-	n := names.Event{Team: i.Team, Subscription: i.Subscription, Source: i.Source, ID: i.EventID}
-	if i.EventID == "" || i.Decision.Rejects() {
-		n.Source, n.ID = i.Topic, names.Place{Topic: i.Topic, Partition: i.Partition, Offset: i.Offset}.ID()
-	}
-	return n
-}
-
 func eventLink(n names.Event) string {
 	return "/console/event?" + url.Values{"id": {n.String()}}.Encode()
 }
@@ -124,14 +115,6 @@ func number(n *int64) string {
 		return "not known"
 	}
 	return strconv.FormatInt(*n, 10)
-}
-
-// countText returns a count; "N or more" if there is more than was counted.
-func countText(n int64, more bool) string {
-	if more {
-		return strconv.FormatInt(n, 10) + " or more"
-	}
-	return strconv.FormatInt(n, 10)
 }
 
 // skewText says how far a sender's clock, and the way, put the times of signing behind ours.

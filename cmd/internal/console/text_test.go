@@ -18,7 +18,7 @@ func TestEventName(t *testing.T) {
 		"acme/fulfil/events.acme.orders/0@-41": {Team: "acme", Subscription: "fulfil", Topic: "events.acme.orders", Offset: -41},
 		"acme/fulfil/%2Fshop%2Forders/../a b?": {Team: "acme", Subscription: "fulfil", Source: "/shop/orders", EventID: "../a b?"},
 	} {
-		n := eventName(&i)
+		n := api.EventName(&i)
 		if got := n.String(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}

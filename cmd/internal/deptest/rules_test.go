@@ -99,7 +99,7 @@ var rules = []rule{
 		reason: "the reader knows the log: who owns a partition, and what becomes of its records, is above it",
 	},
 	{
-		scope: []string{"stream/batch"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/gate", "stream/ledger", "stream/lane"},
+		scope: []string{"stream/batch"}, forbid: []string{"stream"}, allow: []string{"stream/reader", "stream/gate", "stream/ledger", "stream/lane", "stream/internal/retry"},
 		reason: "the loop is told what to run: who owns a partition is above it",
 	},
 	{

@@ -36,15 +36,12 @@ func TestSampleAgentIsTheSamples(t *testing.T) {
 		url     string
 		started bool
 		problem string
-		says    string
 	}{
-		"as it was written":             {written + samplePath, true, "", ""},
-		"on another port":               {free + samplePath, true, "", ""},
-		"on a port that is taken":       {own.Addr().String() + samplePath, false, "is taken by another program", ""},
-		"the user's own, which runs":    {own.Addr().String() + "/run", false, "", ""},
-		"the user's own, not yet there": {free + "/agent", false, "", ""},
-		"an earlier build's sample agent": {written + "/run", false, "", "no agent listens at " + written + "/run: the sample agent is at /sample-agent now; " +
-			"write that into teams.demo.destinations.agent.url, or start your own\n"},
+		"as it was written":             {written + samplePath, true, ""},
+		"on another port":               {free + samplePath, true, ""},
+		"on a port that is taken":       {own.Addr().String() + samplePath, false, "is taken by another program"},
+		"the user's own, which runs":    {own.Addr().String() + "/run", false, ""},
+		"the user's own, not yet there": {free + "/agent", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := os.WriteFile(path, []byte(strings.Replace(string(sample), written+samplePath, c.url, 1)), 0o600); err != nil {
@@ -54,15 +51,11 @@ func TestSampleAgentIsTheSamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var said strings.Builder
-			s := &session{config: file, Options: Options{Stderr: &said}}
+			s := &session{config: file}
 			err = s.startAgent()
 			defer s.close()
 			if (s.agent != nil) != c.started || (err != nil) != (c.problem != "") || err != nil && !strings.Contains(err.Error(), c.problem) {
 				t.Errorf("sample agent started: %t, want %t; error: %v", s.agent != nil, c.started, err)
-			}
-			if said.String() != c.says {
-				t.Errorf("said: %q, want %q", said.String(), c.says)
 			}
 		})
 	}

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -93,30 +92,14 @@ func (s *session) startAgent() error {
 	if err != nil {
 		return err
 	}
-	if !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" {
+	if !net.ParseIP(u.Hostname()).IsLoopback() || u.Port() == "" || u.Path != samplePath {
 		return nil // an agent of the user's own
-	}
-	if u.Path != samplePath { // likewise, or that of a file which an earlier build wrote
-		if u.Path == "/run" && !listens(u.Host) {
-			fmt.Fprintf(s.Stderr, "no agent listens at %s/run: the sample agent is at %s now; write that into teams.demo.destinations.agent.url, or start your own\n", u.Host, samplePath)
-		}
-		return nil
 	}
 	if s.agent, err = newAgent(u.Host); errors.Is(err, syscall.EADDRINUSE) {
 		const key = "teams.demo.destinations.agent.url"
 		return errors.New(s.config.Problem(key, u.Host+" is taken by another program: write another port for the sample agent, or stop that program; if it is an agent of yours, write its own path").String())
 	}
 	return err
-}
-
-// listens reports whether somebody listens on an address of this machine.
-func listens(addr string) bool {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
 }
 
 // prepare creates the topics and the ledger's tables. Outside of dev, `forebay topics apply` and `forebay migrate` do that.
@@ -135,7 +118,7 @@ func createTopics(ctx context.Context, c *config.Config) error {
 		return err
 	}
 	defer client.Close()
-	changes, err := topics.Apply(ctx, kadm.NewClient(client), topics.Wanted(c, func(team, source string) int64 { return maxBody(c, team, source) }), false)
+	changes, err := topics.Apply(ctx, client, topics.Wanted(c, func(team, source string) int64 { return maxBody(c, team, source) }), false)
 	if err == nil {
 		err = topics.Problems(changes)
 	}

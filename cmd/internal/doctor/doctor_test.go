@@ -36,6 +36,7 @@ type installation struct {
 	text          string
 	path          string
 	dbURL, schema string
+	cl            *kgo.Client
 	adm           *kadm.Client
 }
 
@@ -76,7 +77,7 @@ func install(t *testing.T) *installation {
 		t.Fatal(err)
 	}
 	t.Cleanup(cl.Close)
-	i.adm = kadm.NewClient(cl)
+	i.cl, i.adm = cl, kadm.NewClient(cl)
 	return i
 }
 
@@ -84,7 +85,7 @@ func install(t *testing.T) *installation {
 func (i *installation) apply() {
 	i.t.Helper()
 	cfg := i.load()
-	if _, err := topics.Apply(i.t.Context(), i.adm, topics.Wanted(cfg, cfg.MaxBody), false); err != nil {
+	if _, err := topics.Apply(i.t.Context(), i.cl, topics.Wanted(cfg, cfg.MaxBody), false); err != nil {
 		i.t.Fatal(err)
 	}
 	l, err := app.LedgerConfig(cfg.Ledger(), nil)

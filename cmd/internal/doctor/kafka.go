@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,15 @@ import (
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // login is what the brokers say to a role that asks for its topics.
@@ -24,7 +28,7 @@ type login struct {
 	role config.Role
 	cl   *kgo.Client
 	err  error // it is not let in
-	look bool  // it is, and may look at the topics
+	seen int   // topics that it may look at, of those that it uses
 }
 
 // loginAll asks the brokers as each role, side by side: one that is not let in waits for the end of its retries.
@@ -41,14 +45,17 @@ func (d *doctor) loginAll(ctx context.Context) []login {
 			d.mu.Lock()
 			d.clients = append(d.clients, cl)
 			d.mu.Unlock()
-			err = bounded(ctx, d.Within/4, context.DeadlineExceeded, func(ctx context.Context) error {
-				_, err := kadm.NewClient(cl).ListTopics(kadm.WithAuthorizedOps(ctx), namesOf(d.wanted(role))...)
-				return err
+			answer := bounded(ctx, d.Within/4, login{err: context.DeadlineExceeded}, func(ctx context.Context) (of login) {
+				var found map[string]kmsg.MetadataResponseTopic
+				found, of.err = record.Topics(ctx, cl, namesOf(d.wanted(role)))
+				for _, t := range found {
+					if t.ErrorCode != kerr.TopicAuthorizationFailed.Code {
+						of.seen++
+					}
+				}
+				return of
 			})
-			_, refused := errors.AsType[*kadm.AuthError](err)
-			if list[i].look = err == nil; !refused {
-				list[i].err = err
-			}
+			list[i].err, list[i].seen = answer.err, answer.seen
 		})
 	}
 	all.Wait()
@@ -68,23 +75,20 @@ func (d *doctor) noAnswer() string {
 	if none := d.noBrokers(); none != "" {
 		return none
 	}
-	if adm, _ := d.asker(); adm == nil {
+	if cl, _ := d.asker(); cl == nil {
 		return "the brokers do not answer, see the check brokers"
 	}
 	return ""
 }
 
-// asker is a client that may look at topics, and those that it may look at; nil if the brokers let nobody in. Commands' role is the first.
-func (d *doctor) asker() (*kadm.Client, []topics.Topic) {
-	list := d.logins()
-	i := slices.IndexFunc(list, func(l login) bool { return l.look })
-	if i < 0 {
-		i = slices.IndexFunc(list, func(l login) bool { return l.err == nil })
-	}
-	if i < 0 {
+// asker is the client that may look at most topics, and those that it uses; nil if the brokers let nobody in. Commands' role is the first.
+func (d *doctor) asker() (*kgo.Client, []topics.Topic) {
+	in := slices.DeleteFunc(slices.Clone(d.logins()), func(l login) bool { return l.err != nil })
+	if len(in) == 0 {
 		return nil, nil
 	}
-	return kadm.NewClient(list[i].cl), d.wanted(list[i].role)
+	most := slices.MaxFunc(in, func(a, b login) int { return cmp.Compare(a.seen, b.seen) })
+	return most.cl, d.wanted(most.role)
 }
 
 // wanted are the topics that a role may look at, by the table of rights, of those that there should be.
@@ -111,8 +115,8 @@ func notReached(err error) string {
 
 // brokers says which roles are let in, and asks each broker for its version.
 func (d *doctor) brokers(ctx context.Context) (found []Finding) {
-	adm, _ := d.asker()
-	if adm == nil {
+	cl, _ := d.asker()
+	if cl == nil {
 		return []Finding{problem(strings.Join(d.file.Kafka.Brokers, ", "), notReached(d.logins()[0].err), "")}
 	}
 	for _, l := range d.logins() {
@@ -120,6 +124,7 @@ func (d *doctor) brokers(ctx context.Context) (found []Finding) {
 			found = append(found, problem("login of "+config.KafkaRole(l.role), notReached(l.err), "kafka.roles."+config.KafkaRole(l.role)+": as the listener wants it"))
 		}
 	}
+	adm := kadm.NewClient(cl)
 	cluster, err := adm.BrokerMetadata(ctx)
 	if err != nil {
 		return append(found, unknown("", notReached(err)))
@@ -149,8 +154,8 @@ func (d *doctor) brokers(ctx context.Context) (found []Finding) {
 
 // topics says what `forebay topics plan` does, and which topics have other partitions than the ledger knows.
 func (d *doctor) topics(ctx context.Context) (found []Finding) {
-	adm, wanted := d.asker()
-	changes, err := topics.Plan(ctx, adm, wanted)
+	cl, wanted := d.asker()
+	changes, err := topics.Plan(ctx, cl, wanted)
 	if err != nil {
 		return []Finding{unknown("", notReached(err))}
 	}
@@ -161,6 +166,10 @@ func (d *doctor) topics(ctx context.Context) (found []Finding) {
 		}
 	}
 	for _, c := range changes {
+		if c.Action == topics.Denied { // the check rights has it as a problem
+			found = append(found, unknown(c.Topic, c.Detail))
+			continue
+		}
 		if n, ok := known[c.Topic]; ok && c.Action != topics.Create && n != int(c.Partitions) {
 			// The plan, which knows no ledger, would have the number written into the file. rekey leaves the topic, with what else differs in it.
 			found = append(found, problem(c.Topic, fmt.Sprintf("has %d partitions, and the ledger knows it by %d: entities are in other partitions than they were, and subscriptions stop (partition_count)", c.Partitions, n),
@@ -186,8 +195,8 @@ func (d *doctor) topics(ctx context.Context) (found []Finding) {
 
 // copies looks at whether acknowledged events survive a broker now: which replicas are in sync, and how many min.insync.replicas wants.
 func (d *doctor) copies(ctx context.Context) (found []Finding) {
-	adm, wanted := d.asker()
-	details, err := adm.ListTopics(kadm.WithAuthorizedOps(ctx), namesOf(wanted)...)
+	cl, wanted := d.asker()
+	details, err := record.Topics(ctx, cl, namesOf(wanted))
 	if err != nil {
 		return []Finding{unknown("", notReached(err))}
 	}
@@ -198,7 +207,13 @@ func (d *doctor) copies(ctx context.Context) (found []Finding) {
 		}
 		least, _ := strconv.Atoi(w.Configs[topics.MinInsync])
 		var leaderless, below, behind []string
-		for _, p := range details[w.Name].Partitions.Sorted() {
+		if right, ok := errors.AsType[*record.Right](record.Lacks(cl, "Describe", "topic "+w.Name, kerr.ErrorForCode(details[w.Name].ErrorCode))); ok {
+			found = append(found, unknown(w.Name, right.Lack()))
+			continue
+		}
+		all := details[w.Name].Partitions
+		slices.SortFunc(all, func(a, b kmsg.MetadataResponseTopicPartition) int { return cmp.Compare(a.Partition, b.Partition) })
+		for _, p := range all {
 			n := strconv.Itoa(int(p.Partition))
 			switch {
 			case p.Leader < 0:

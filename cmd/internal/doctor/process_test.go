@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // start runs a process with both roles and has the doctor ask it.
@@ -68,6 +69,17 @@ func TestProcess(t *testing.T) {
 		t.Errorf("%d problems:\n%s", n, told(r))
 	}
 
+	// It is ready before it has claimed a partition, and the ledger knows the topic by its first claim.
+	of, err := app.LedgerConfig(i.load().Ledger(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rig.Until(time.Minute, func() bool {
+		x, err := ledger.Examine(t.Context(), of)
+		return err == nil && x.Topics["events.acme.github"] == 3
+	}) {
+		t.Fatal("no partition is claimed")
+	}
 	if _, err := i.adm.UpdatePartitions(t.Context(), 5, "events.acme.github"); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +90,7 @@ func TestProcess(t *testing.T) {
 	}
 	i.replace("github: {preset: github", "github: {topics: {partitions: 5}, preset: github")
 	i.write()
-	if !rig.Until(time.Minute, func() bool { r = look(); return strings.Contains(told(r), "stopped_partition") }) {
+	if !rig.Until(3*time.Minute, func() bool { r = look(); return strings.Contains(told(r), "stopped_partition") }) {
 		t.Error("nobody says that partitions are stopped")
 	}
 	want(t, r, "topics", Problem, "events.acme.github", "has 5 partitions, and the ledger knows it by 3", "forebay topics rekey events.acme.github --partitions 5 -c "+i.path)
@@ -86,7 +98,6 @@ func TestProcess(t *testing.T) {
 
 	cfg := i.config()
 	cfg.URL = "http://" + rig.FreeAddress(t)
-	var err error
 	if cfg.Client, err = api.NewClient(cfg.URL); err != nil {
 		t.Fatal(err)
 	}

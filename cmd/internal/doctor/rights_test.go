@@ -27,7 +27,8 @@ func TestRights(t *testing.T) {
 			allow(topic, "quarantine.acme.", kmsg.ACLOperationRead), allow(topic, "quarantine.acme.", kmsg.ACLOperationWrite), allow(topic, "quarantine.acme.", kmsg.ACLOperationDescribeConfigs)),
 		kfake.User("PLAIN", "runner", "pencil", allow(topic, "events.acme.", kmsg.ACLOperationRead), allow(topic, "events.acme.", kmsg.ACLOperationDescribeConfigs),
 			allow(topic, "events.acme.", kmsg.ACLOperationWrite), allow(topic, "quarantine.acme.", kmsg.ACLOperationRead), allow(group, "acme.", kmsg.ACLOperationRead)),
-		kfake.User("PLAIN", "boss", "pencil"))
+		kfake.User("PLAIN", "boss", "pencil"),
+		kfake.User("PLAIN", "half", "pencil", allow(topic, "events.acme.", kmsg.ACLOperationAlterConfigs), allow(topic, "events.acme.", kmsg.ACLOperationDescribe), allow(topic, "dead.acme.", kmsg.ACLOperationDescribe)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,6 +48,14 @@ func TestRights(t *testing.T) {
 	want(t, r, "topics", Problem, "events.acme.github", "message.timestamp.type", "forebay topics apply -c ") // asked as the intake: admin may not look
 	want(t, r, "rights", Problem, "admin", "may not Create topic events.acme.github", "")
 
+	i.replace("user: boss", "user: half") // may not look at one topic, nor at the settings of another: of the third it hears all the same
+	i.write()
+	r = Run(t.Context(), cfg)
+	want(t, r, "topics", Unknown, "quarantine.acme.github", "user half has no right Describe on topic quarantine.acme.github", "")
+	want(t, r, "topics", Unknown, "dead.acme.triage", "user half has no right DescribeConfigs on topic dead.acme.triage", "")
+	want(t, r, "topics", Problem, "events.acme.github", "message.timestamp.type", "forebay topics apply -c ")
+	want(t, r, "copies", Unknown, "quarantine.acme.github", "user half has no right Describe on topic quarantine.acme.github", "")
+	want(t, r, "rights", Problem, "admin", "", "")
 	i.replace("user: runner, password: pencil", "user: runner, password: pen")
 	i.write()
 	r = Run(t.Context(), cfg)

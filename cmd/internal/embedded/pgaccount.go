@@ -98,7 +98,7 @@ func chooseHome(ctx context.Context, dir string, logger *slog.Logger) (*account,
 		home, of, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
 		switch of {
 		case inode:
-		case "": // an earlier build wrote no inode
+		case "": // somebody has removed it, as the message below says
 			err = locate(home)
 		default:
 			err = fmt.Errorf("%s leads to the database of the directory that this one was copied from: remove %s to begin again or, if that directory is gone, the second line of %[1]s to take its database over",

@@ -153,3 +153,14 @@ func (a *agent) waitQuiet(n int, quiet time.Duration) {
 		}
 	}
 }
+
+// seen is how often the agent was called for an event.
+func (a *agent) seen(event string) int {
+	n := 0
+	for _, c := range a.snapshot() {
+		if c.event == event {
+			n++
+		}
+	}
+	return n
+}

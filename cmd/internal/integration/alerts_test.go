@@ -75,8 +75,8 @@ func (r *deployment) alertsOf(p *pager) {
 	r.edit("teams:\n  "+r.team+":\n", "alerts:\n  every: 1s\n  receivers:\n    oncall: {type: http, url: \""+p.URL+"/alerts\", allow_networks: [127.0.0.0/8]}\nteams:\n  "+r.team+":\n")
 }
 
-// TestAlertReachesItsReceiver: a destination refuses, an entity stands still, and two processes tell it once; mended and replayed, it is
-// told once that it has ended.
+// TestAlertReachesItsReceiver: a destination refuses, an entity stands still. Who knows of that has no process tell of it, for a time, with a
+// reason; it is listed meanwhile. Once the silence is ended, two processes tell it once; mended and replayed, it is told once that it has ended.
 func TestAlertReachesItsReceiver(t *testing.T) {
 	t.Parallel()
 	r, pager := deploy(t, rig.Fake(t), options{}), newPager(t)
@@ -85,42 +85,6 @@ func TestAlertReachesItsReceiver(t *testing.T) {
 	r.agent.answers(http.StatusUnprocessableEntity, func(call) bool { return !mended.Load() })
 	p := r.serve("intake,stream")
 	r.serve("stream")
-	r.deliver(issue(7, 1, 1))
-	r.waitDead(p, 1)
-	began := pager.wait(t, "ForebayLaneParked", 1)
-	if began.Status != "firing" || began.event != "forebay.alert.firing" || began.Severity != "warning" || began.Team != r.team || began.Labels["subscription"] != r.team+".triage" ||
-		began.Since.IsZero() || began.RunbookURL != "https://github.com/forebay-io/forebay/blob/main/deploy/runbooks/ForebayLaneParked.md" {
-		t.Errorf("%+v", began)
-	}
-	if first := pager.wait(t, "ForebayDeadLetter", 1); first.Labels["destination"] != r.team+"/agent" {
-		t.Errorf("%+v", first)
-	}
-	mended.Store(true)
-	if got, err := r.dlq(p, "replay", "--team", r.team, "--reason", "mended"); err != nil || len(got) != 1 {
-		t.Fatalf("%+v %v", got, err)
-	}
-	if ended := pager.wait(t, "ForebayLaneParked", 2); ended.Status != "resolved" || ended.event != "forebay.alert.resolved" || !ended.Since.Equal(began.Since) {
-		t.Errorf("%+v", ended)
-	}
-	for _, alert := range []string{"ForebayLaneParked", "ForebayDeadLetter"} {
-		var statuses []string
-		for _, m := range pager.of(alert) {
-			statuses = append(statuses, m.Status)
-		}
-		if want := []string{"firing", "resolved"}[:len(statuses)]; !slices.Equal(statuses, want) {
-			t.Errorf("of %s was told %v", alert, statuses)
-		}
-	}
-}
-
-// TestSilencedAlertIsNotTold: who knows of a trouble has no process tell of it, for a time, with a reason; it is listed meanwhile, and told once
-// the silence is ended.
-func TestSilencedAlertIsNotTold(t *testing.T) {
-	t.Parallel()
-	r, pager := deploy(t, rig.Fake(t), options{}), newPager(t)
-	r.alertsOf(pager)
-	r.agent.answer = func(call) int { return http.StatusUnprocessableEntity }
-	p := r.serve("intake,stream")
 	silence := func(args ...string) (s struct {
 		ID                  int64
 		Alert, Team, Reason string
@@ -137,7 +101,9 @@ func TestSilencedAlertIsNotTold(t *testing.T) {
 	}
 	r.deliver(issue(7, 1, 1))
 	r.waitDead(p, 1)
-	pager.wait(t, "ForebayDeadLetter", 1)
+	if first := pager.wait(t, "ForebayDeadLetter", 1); first.Labels["destination"] != r.team+"/agent" {
+		t.Errorf("%+v", first)
+	}
 	silenced := func() bool { // listed as such, it was found and not told
 		var list struct {
 			Items []struct {
@@ -160,8 +126,26 @@ func TestSilencedAlertIsNotTold(t *testing.T) {
 	if ended := silence("unsilence", "ForebayLaneParked", "--reason", "mended"); ended.ID != made.ID {
 		t.Errorf("%+v", ended)
 	}
-	if told := pager.wait(t, "ForebayLaneParked", 1); told.Status != "firing" {
-		t.Errorf("%+v", told)
+	began := pager.wait(t, "ForebayLaneParked", 1)
+	if began.Status != "firing" || began.event != "forebay.alert.firing" || began.Severity != "warning" || began.Team != r.team || began.Labels["subscription"] != r.team+".triage" ||
+		began.Since.IsZero() || began.RunbookURL != "https://github.com/forebay-io/forebay/blob/main/deploy/runbooks/ForebayLaneParked.md" {
+		t.Errorf("%+v", began)
+	}
+	mended.Store(true)
+	if got, err := r.dlq(p, "replay", "--team", r.team, "--reason", "mended"); err != nil || len(got) != 1 {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if ended := pager.wait(t, "ForebayLaneParked", 2); ended.Status != "resolved" || ended.event != "forebay.alert.resolved" || !ended.Since.Equal(began.Since) {
+		t.Errorf("%+v", ended)
+	}
+	for _, alert := range []string{"ForebayLaneParked", "ForebayDeadLetter"} {
+		var statuses []string
+		for _, m := range pager.of(alert) {
+			statuses = append(statuses, m.Status)
+		}
+		if want := []string{"firing", "resolved"}[:len(statuses)]; !slices.Equal(statuses, want) {
+			t.Errorf("of %s was told %v", alert, statuses)
+		}
 	}
 	var kept []string
 	for line := range strings.Lines(string(r.ask(p, "audit", "list", "-o", "jsonl"))) {

@@ -173,7 +173,14 @@ func kcat(t *testing.T, k *rig.KafkaCluster, topics []string) (all []read) {
 // pythonConsumer reads with kafka-python, as a member of a group that commits.
 func pythonConsumer(t *testing.T, k *rig.KafkaCluster, group string, topics []string, count int) (all []read) {
 	t.Helper()
-	out := kafkaPython(t, "consumer.py", append([]string{k.Bootstrap(), group, strconv.Itoa(count)}, topics...)...)
+	dir := filepath.Join("testdata", "clients")
+	_, library := os.Stat(filepath.Join(dir, "site", "kafka"))
+	_, python := exec.LookPath("python3")
+	if err := errors.Join(library, python); err != nil {
+		clientMissing(t, "kafka-python", err)
+	}
+	environ := []string{"PYTHONPATH=" + filepath.Join(dir, "site"), "PYTHONDONTWRITEBYTECODE=1"}
+	out := runClient(t, environ, "python3", append([]string{filepath.Join(dir, "consumer.py"), k.Bootstrap(), group, strconv.Itoa(count)}, topics...)...)
 	for line := range bytes.Lines(out) {
 		var r struct {
 			Key, Value []byte // base64
@@ -189,19 +196,6 @@ func pythonConsumer(t *testing.T, k *rig.KafkaCluster, group string, topics []st
 		all = append(all, read{string(r.Key), string(r.Value), headers})
 	}
 	return all
-}
-
-// kafkaPython runs a program of testdata/clients, which uses kafka-python, and returns its stdout.
-func kafkaPython(t *testing.T, program string, args ...string) []byte {
-	t.Helper()
-	dir := filepath.Join("testdata", "clients")
-	_, library := os.Stat(filepath.Join(dir, "site", "kafka"))
-	_, python := exec.LookPath("python3")
-	if err := errors.Join(library, python); err != nil {
-		clientMissing(t, "kafka-python", err)
-	}
-	environ := []string{"PYTHONPATH=" + filepath.Join(dir, "site"), "PYTHONDONTWRITEBYTECODE=1"}
-	return runClient(t, environ, "python3", append([]string{filepath.Join(dir, program)}, args...)...)
 }
 
 // clientMissing fails or skips a test whose client is not installed.

@@ -16,10 +16,11 @@ import (
 
 // TestOneOfThreeBrokers runs the load on three brokers, replication 3 and min.insync.replicas 2, with one of them
 // killed in the middle; with two of them gone the intake accepts nothing, and goes on as soon as one is back. Before that, all three are
-// restarted one after the other under load, as for an upgrade.
+// restarted one after the other under load, as for an upgrade; and first, while all of them stand, zones and quotas are tried.
 func TestOneOfThreeBrokers(t *testing.T) {
 	t.Parallel()
 	k := rig.Kafka(t, 3)
+	zonesAndQuotas(t, k)
 	t.Run("rolling restart", func(t *testing.T) { rollingRestart(t, k) })
 	r := deployOnThree(t, k)
 	p := r.serve("intake,stream")

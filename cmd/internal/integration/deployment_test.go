@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -55,18 +56,40 @@ type options struct {
 // teams counts the deployments of this process: each has a team, and so topics and groups, of its own on a shared broker.
 var teams atomic.Int32
 
+// migrated is a database that forebay migrate has made ready, once for all tests: those that go without one of their own have copies.
+var migrated struct {
+	sync.Mutex
+	url string
+}
+
 // deploy writes the config, migrates and creates the topics with the product's own commands.
 func deploy(t *testing.T, b rig.Broker, o options) *deployment {
 	t.Helper()
 	r := &deployment{t: t, broker: b, team: cmp.Or(o.team, fmt.Sprintf("acme-%d", teams.Add(1))), dir: t.TempDir(), agent: newAgent(t, o.latency), dbURL: o.dbURL}
-	if r.dbURL == "" {
-		r.dbURL = rig.Database(t)
-	}
 	brokers := strings.Join(strings.Split(b.Bootstrap(), ","), `", "`)
 	r.write("kafka: {brokers: [\""+brokers+"\"], session_timeout: 6s}\npostgres: {url: \"${env:FOREBAY_POSTGRES_URL}\"}", o)
-	r.command("migrate", "-c", r.config)
+	r.migrate()
 	r.command("topics", "apply", "-c", r.config)
 	return r
+}
+
+// migrate has the deployment's database migrated.
+func (r *deployment) migrate() {
+	r.t.Helper()
+	if r.dbURL != "" {
+		r.command("migrate", "-c", r.config)
+		return
+	}
+	r.dbURL = rig.CopyDatabase(r.t, func() string {
+		migrated.Lock()
+		defer migrated.Unlock()
+		if migrated.url == "" {
+			r.dbURL = rig.Database(r.t)
+			r.command("migrate", "-c", r.config)
+			migrated.url = r.dbURL
+		}
+		return migrated.url
+	}())
 }
 
 // write writes the config file.

@@ -86,19 +86,17 @@ func TestKill9OfServe(t *testing.T) {
 // TestRestartOfEitherProcess stops and starts intake and stream, each a process of its own, cleanly: nothing repeats.
 func TestRestartOfEitherProcess(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{latency: 2 * time.Millisecond})
-		r.edit("session_timeout: 6s", "session_timeout: 30s") // no partition changes hands because the machine is busy
-		intake, stream := r.serve("intake"), r.serve("stream")
-		v := underLoad(t, r, func() []fault {
-			stream.stop()
-			intake.stop()
-			r.serve("intake")
-			r.serve("stream")
-			return nil
-		})
-		v.requireNoRepeats(t)
+	r := deploy(t, rig.SharedKafka(t), options{latency: 2 * time.Millisecond})
+	r.edit("session_timeout: 6s", "session_timeout: 30s") // no partition changes hands because the machine is busy
+	intake, stream := r.serve("intake"), r.serve("stream")
+	v := underLoad(t, r, func() []fault {
+		stream.stop()
+		intake.stop()
+		r.serve("intake")
+		r.serve("stream")
+		return nil
 	})
+	v.requireNoRepeats(t)
 }
 
 // TestPostgresStopsHard kills the database in the middle of a load and starts it again.

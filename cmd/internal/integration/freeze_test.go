@@ -78,44 +78,42 @@ func (r *deployment) waitOwned(p *process, n int) {
 // to record and events to run, under fences that are gone: the ledger stays as it is, and no call is made.
 func TestFrozenStreamWritesNothing(t *testing.T) {
 	t.Parallel()
-	eachBroker(t, func(t *testing.T, b rig.Broker) {
-		r := deploy(t, b, options{latency: 300 * time.Millisecond})
-		r.serve("intake")
-		frozen := r.serve("stream")
-		r.waitOwned(frozen, 6)
-		const entities, versions = 24, 3
-		for n := 1; n <= versions; n++ {
-			r.deliverAll(entities, n, issues)
-		}
-		for r.agent.inFlight.Load() == 0 {
-			<-time.After(time.Millisecond)
-		}
-		stopped := time.Now()
-		frozen.signal(syscall.SIGSTOP)
-		inFlight := r.agent.inFlight.Load()
-		other := r.serve("stream")
-		r.waitOwned(other, 6)
-		r.agent.waitActed(t, entities*versions, time.Minute)
-		waitItems(t, r, other, entities*versions, "--subscription", "triage", "--status", "done")
-		if left := 13*time.Second - time.Since(stopped); left > 0 { // the session's timeout is 6 s
-			<-time.After(left)
-		}
-		ledger, calls := r.contents(), r.agent.snapshot()
-		frozen.signal(syscall.SIGCONT)
-		r.waitOwned(frozen, 3) // it has noticed, joined again and claimed
-		if now := r.contents(); now != ledger {
-			t.Errorf("the woken process has written:\n%s\nbefore:\n%s", now, ledger)
-		}
-		if now := r.agent.snapshot(); len(now) != len(calls) {
-			t.Errorf("the woken process made %d calls", len(now)-len(calls))
-		}
-		v := judge(r.sender.acceptedByID(), r.agent.snapshot())
-		v.requireComplete(t)
-		v.requireOrderOfFirstCalls(t)
-		if n := int64(len(v.repeated)); n > r.agent.most.Load() || inFlight == 0 {
-			t.Errorf("%d calls were repeated, at most %d were in flight at a time, %d when it was stopped", n, r.agent.most.Load(), inFlight)
-		}
-	})
+	r := deploy(t, rig.SharedKafka(t), options{latency: 300 * time.Millisecond})
+	r.serve("intake")
+	frozen := r.serve("stream")
+	r.waitOwned(frozen, 6)
+	const entities, versions = 24, 3
+	for n := 1; n <= versions; n++ {
+		r.deliverAll(entities, n, issues)
+	}
+	for r.agent.inFlight.Load() == 0 {
+		<-time.After(time.Millisecond)
+	}
+	stopped := time.Now()
+	frozen.signal(syscall.SIGSTOP)
+	inFlight := r.agent.inFlight.Load()
+	other := r.serve("stream")
+	r.waitOwned(other, 6)
+	r.agent.waitActed(t, entities*versions, time.Minute)
+	waitItems(t, r, other, entities*versions, "--subscription", "triage", "--status", "done")
+	if left := 13*time.Second - time.Since(stopped); left > 0 { // the session's timeout is 6 s
+		<-time.After(left)
+	}
+	ledger, calls := r.contents(), r.agent.snapshot()
+	frozen.signal(syscall.SIGCONT)
+	r.waitOwned(frozen, 3) // it has noticed, joined again and claimed
+	if now := r.contents(); now != ledger {
+		t.Errorf("the woken process has written:\n%s\nbefore:\n%s", now, ledger)
+	}
+	if now := r.agent.snapshot(); len(now) != len(calls) {
+		t.Errorf("the woken process made %d calls", len(now)-len(calls))
+	}
+	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
+	v.requireComplete(t)
+	v.requireOrderOfFirstCalls(t)
+	if n := int64(len(v.repeated)); n > r.agent.most.Load() || inFlight == 0 {
+		t.Errorf("%d calls were repeated, at most %d were in flight at a time, %d when it was stopped", n, r.agent.most.Load(), inFlight)
+	}
 }
 
 // lineRows is what is known of lines, in their own rows or those of the events that moved them: a claim brings the first up.

@@ -30,7 +30,7 @@ const hostileSources = `      texts:
         preset: generic
         secrets: ["${env:ORDERS_SECRET}"]
         verify: {algorithm: sha256, signature_header: X-Signature, prefix: "sha256=", encoding: hex, signed: "{body}"}
-        event: {id: header:X-Event-Id, delivery_id: header:X-Delivery, type: /type, entity: [/order/id], version: {from: /order/rev, kind: monotonic, as: text}, payload: snapshot, keep_headers: [X-Note]}
+        event: {id: header:X-Event-Id, delivery_id: header:X-Delivery, type: /type, entity: [/order/id], version: {from: /order/rev, kind: monotonic, as: text}, payload: snapshot, keep_headers: [X-Note], chain: true}
       forms:
         preset: generic
         secrets: ["${env:ORDERS_SECRET}"]
@@ -99,7 +99,11 @@ func TestHostileSender(t *testing.T) {
 	for range 100 {
 		drift(`"total":5`)
 	}
-	until(t, "fields have drifted", func() bool { drift(fmt.Sprintf(`"total":5,%q:1`, hostile("field"))); return len(r.drift(p)) > 0 })
+	until(t, "fields have drifted", func() bool {
+		drift(fmt.Sprintf(`"total":5,%q:1`, hostile("field")))
+		var page struct{ Items []any }
+		return p.get("/v1/schemas/drift", nil, &page) == nil && len(page.Items) > 0
+	})
 	until(t, "the slow agent was asked", func() bool { return strings.Contains(fmt.Sprint(r.agent.snapshot()), "inj-slow") })
 	if status, said := p.post(t, r.slowCall().result, r.slowCall().token, fmt.Sprintf(`{"status":"dead","error":%q,"response":%q}`, hostile("error"), hostile("response"))); status != http.StatusAccepted {
 		t.Fatalf("%d %s", status, said)

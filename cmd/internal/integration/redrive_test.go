@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
@@ -37,8 +36,8 @@ func (r *deployment) redrive(p *process, args ...string) (map[string]redriveItem
 
 type redriveItem struct {
 	inboxItem
-	Action, State, Detail, Owner string
-	To                           struct {
+	Action, State, Detail string
+	To                    struct {
 		Partition int32
 		Offset    int64
 	}
@@ -48,71 +47,6 @@ type redriveItem struct {
 func twin(of delivery, id string) delivery {
 	of.id = id
 	return of
-}
-
-// TestHeldTwinIsReleased: of events of one version with equal: hold the first runs, and an operator decides about each of the
-// others, with the command line: one runs, once, one is given up.
-func TestHeldTwinIsReleased(t *testing.T) {
-	t.Parallel()
-	r := deploy(t, rig.Fake(t), options{})
-	r.edit("start: first\n", "start: first\n        equal: hold\n")
-	p := r.serve("intake,stream")
-	first := order("o-1", 1)
-	wanted, unwanted := twin(first, "wanted"), twin(first, "unwanted")
-	r.deliver(first, wanted, unwanted, order("o-2", 1))
-	r.agent.waitActed(t, 2, time.Minute)
-	for _, i := range waitItems(t, r, p, 2, "--subscription", "fulfil", "--decision", "parked") {
-		if i.Reason != "equal_held" || i.Status != "parked" {
-			t.Errorf("held: %+v", i)
-		}
-	}
-	if got, err := r.redrive(p, "orders", "wanted", "--dry-run"); err != nil || got["wanted"].State != "planned" || got["wanted"].Action != "release" {
-		t.Errorf("%+v %v", got, err)
-	}
-	got, err := r.redrive(p, "orders", "wanted", "--reason", "the first was a draft")
-	if err != nil || got["wanted"].State != "done" || got["wanted"].Detail != "1 of 1 events run" || got["wanted"].Owner == "" {
-		t.Errorf("%+v %v", got, err)
-	}
-	if got, err = r.redrive(p, "--decision", "parked", "--discard", "--reason", "nobody needs it"); err != nil || len(got) != 1 || got["unwanted"].State != "done" {
-		t.Errorf("%+v %v", got, err)
-	}
-	r.agent.waitActed(t, 3, time.Minute)
-	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
-	if _, err := r.redrive(p, "orders", "wanted", "--reason", "once more"); err == nil || !strings.Contains(err.Error(), "exit status 6") {
-		t.Errorf("what has run is redriven: %v", err)
-	}
-	// Redeliveries of all three change nothing.
-	r.deliver(first, wanted, unwanted, order("o-1", 2))
-	r.agent.waitActed(t, 4, time.Minute)
-	waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "duplicate")
-	told := r.sender.acceptedByID()
-	delete(told, "unwanted")
-	v := judge(told, r.agent.snapshot())
-	v.require(t)
-	v.requireNoRepeats(t)
-}
-
-// TestParkedLineIsReleased: what stands parked behind a gap runs when an operator says so, in order; the state that was missing is stale.
-func TestParkedLineIsReleased(t *testing.T) {
-	t.Parallel()
-	r := deploy(t, rig.Fake(t), options{gap: "{wait: 200ms, then: park}"})
-	p := r.serve("intake,stream")
-	for _, n := range []int{1, 3, 4, 6} {
-		r.deliver(order("o-1", n))
-	}
-	waitItems(t, r, p, 3, "--subscription", "fulfil", "--decision", "parked")
-	got, err := r.redrive(p, "--decision", "parked", "--entity", "o-1", "--reason", "the shop says it was never sent")
-	if err != nil || len(got) != 1 || got["o-1-3"].Detail != "3 of 3 events run" {
-		t.Errorf("%+v %v", got, err) // the other two went with it
-	}
-	r.agent.waitActed(t, 4, time.Minute)
-	r.deliver(order("o-1", 7))
-	r.agent.waitActed(t, 5, time.Minute)
-	v := judge(r.sender.acceptedByID(), r.agent.snapshot())
-	v.require(t)
-	v.requireNoRepeats(t)
-	r.deliver(order("o-1", 2))
-	waitItems(t, r, p, 1, "--subscription", "fulfil", "--decision", "stale")
 }
 
 // TestWhatCannotBeDecidedIsListedAndRedriven: records that are no events, have no key, are too large or lie in another
@@ -203,26 +137,6 @@ func write(t *testing.T, b rig.Broker, partition int32, recs ...*kgo.Record) {
 		r.Partition = partition
 		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// TestRetentionReachesTheLedger: what a subscription says is what the sweep of its tables goes by.
-func TestRetentionReachesTheLedger(t *testing.T) {
-	t.Parallel()
-	r := deploy(t, rig.Fake(t), options{})
-	r.edit("start: first\n", "start: first\n        retention: {done: 20d, dead: 50d}\n")
-	r.serve("stream").stop()
-	conn, err := pgx.Connect(t.Context(), r.dbURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	for name, want := range map[string][2]int{"fulfil": {20, 50}, "triage": {7, 30}} {
-		var done, dead time.Duration
-		err := conn.QueryRow(t.Context(), `SELECT keep_done, keep_dead FROM forebay.subscriptions WHERE name = $1`, r.team+"."+name).Scan(&done, &dead)
-		if days := [2]int{int(done.Hours()) / 24, int(dead.Hours()) / 24}; err != nil || days != want {
-			t.Errorf("%s keeps %s and %s: %v", name, done, dead, err)
 		}
 	}
 }

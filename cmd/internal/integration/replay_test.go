@@ -79,72 +79,6 @@ func (r *deployment) leftOut(b rig.Broker, entities, n int) {
 	})
 }
 
-// TestFillRunsWhatASeekLeftOut moves a group over unread records, and fills the hole: what is still news runs once, what a newer state has
-// overtaken does not, and a second fill finds nothing.
-func TestFillRunsWhatASeekLeftOut(t *testing.T) {
-	t.Parallel()
-	b := rig.Fake(t)
-	r := deploy(t, b, options{})
-	r.serve("intake")
-	stream := r.serve("stream")
-	r.deliverAll(12, 1, issues)
-	r.agent.waitActed(t, 12, time.Minute)
-	stream.stop()
-	r.leftOut(b, 24, 2)
-	stream = r.serve("stream")
-	r.waitOwned(stream, 6)
-	r.deliverAll(12, 3, issues)
-	r.agent.waitActed(t, 24, time.Minute)
-
-	plan := r.mustReplay(stream, "plan", "--subscription", r.team+".triage")
-	if plan.State != "planned" || plan.Records != 48 || plan.ByDecision["undecided"] != 24 || plan.ByDecision["applied"] != 24 || plan.Runs != 24 {
-		t.Errorf("the plan says %+v", plan)
-	}
-	if calls := len(r.agent.snapshot()); calls != 24 {
-		t.Errorf("%d calls by a plan", calls)
-	}
-	if started := r.mustReplay(stream, "start", plan.ID, "--reason", "a reset to the end was a mistake"); started.State != "running" && started.State != "done" {
-		t.Errorf("started: %+v", started)
-	}
-	out, err := r.try(stream.operator, "replay", "watch", plan.ID)
-	if err != nil || !strings.Contains(string(out), `"state":"done"`) {
-		t.Fatalf("%s %v", out, err)
-	}
-	r.agent.waitActed(t, 36, time.Minute)
-	done := r.mustReplay(stream, "get", plan.ID)
-	if done.State != "done" || done.Applied != 12 || done.Stale != 12 || done.Done != 24 || done.Range.Passed != done.Range.Offsets || done.Errors != 0 {
-		t.Errorf("came of it: %+v", done)
-	}
-	second := 0
-	for _, c := range r.agent.snapshot() {
-		var entity int
-		if !strings.HasPrefix(c.version, "2026-07-01T12:00:02") {
-			continue
-		}
-		second++
-		if json.Unmarshal([]byte(c.entity[2:]), &entity) != nil || entity <= 12 {
-			t.Errorf("%s of %s ran behind a newer state", c.version, c.entity)
-		}
-	}
-	if second != 12 {
-		t.Errorf("%d calls of second versions, want 12", second)
-	}
-	again := r.mustReplay(stream, "plan", "--subscription", "triage")
-	if again.Runs != 0 || again.ByDecision["undecided"] != 0 {
-		t.Errorf("after the fill there is still %+v", again)
-	}
-	r.mustReplay(stream, "start", again.ID, "--reason", "once more")
-	if out, err := r.try(stream.operator, "replay", "watch", again.ID); err != nil {
-		t.Errorf("%s %v", out, err)
-	}
-	if calls := len(r.agent.snapshot()); calls != 36 {
-		t.Errorf("%d calls, want 36", calls)
-	}
-	if seeks, _ := r.moves(stream, "triage"); seeks > 6 {
-		t.Errorf("the replay moved the group: %d seeks", seeks)
-	}
-}
-
 // TestFillKilledTwiceEndsWithExactCounts kills the process twice while a replay runs, and has it run to its end: every event of the range ran,
 // once but for what was in flight, and in the order of its entity. The figure of events is that of FOREBAY_REPLAY_EVENTS, or 2,000: at the second
 // kill more is left than can be in flight.
@@ -365,6 +299,9 @@ func TestReplayIsRefusedWhereTheWorldMoved(t *testing.T) {
 		t.Errorf("after it was cancelled it went on from %+v to %+v", before, now)
 	}
 	r.replayRefused(stream, []string{"it was started before"}, "start", rest.ID, "--reason", "again")
+	if none := r.mustReplay(stream, of...); none.Runs != 0 || none.ByDecision["undecided"] != 0 {
+		t.Errorf("after all of it there is still %+v", none)
+	}
 
 	// Plans that were made before retention deleted a part, the types changed, the topic was created again, the subscription went.
 	plans := make([]string, 4)

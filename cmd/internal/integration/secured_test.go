@@ -357,12 +357,9 @@ func unsignedUntil(user string, until time.Time) string {
 	return part(`{"alg":"none"}`) + "." + part(fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, user, until.Add(-2*time.Hour).Unix(), until.Unix())) + "."
 }
 
-// withoutATeam starts an intake whose user has no right to the topics of one team: the others' deliveries are taken, and /readyz says what is missing.
-func (r *deployment) withoutATeam(t *testing.T) {
-	r.put("teams.d/third.yaml", "teams: {third: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}}}}\n")
-	defer os.Remove(filepath.Join(r.dir, "teams.d", "third.yaml"))
-	p := r.serve("intake")
-	r.deliver(issue(7, 4, 1))
+// saysReady waits until /readyz answers with a status, and says all of these.
+func (p *process) saysReady(status int, all ...string) {
+	p.t.Helper()
 	said := ""
 	if !rig.Until(time.Minute, func() bool {
 		resp, err := http.Get("http://" + p.operator + "/readyz")
@@ -372,10 +369,19 @@ func (r *deployment) withoutATeam(t *testing.T) {
 		defer resp.Body.Close()
 		body, _ := io.ReadAll(resp.Body)
 		said = string(body)
-		return resp.StatusCode == http.StatusOK && strings.Contains(said, "user forebay-intake has no right Write on topic events.third.github")
+		return resp.StatusCode == status && containsAll(said, all...)
 	}) {
-		t.Errorf("/readyz says %s", said)
+		p.t.Errorf("/readyz says %s", said)
 	}
+}
+
+// withoutATeam starts an intake whose user has no right to the topics of one team: the others' deliveries are taken, and /readyz says what is missing.
+func (r *deployment) withoutATeam(t *testing.T) {
+	r.put("teams.d/third.yaml", "teams: {third: {sources: {github: {preset: github, secrets: [\"0123456789abcdef\"]}}}}\n")
+	defer os.Remove(filepath.Join(r.dir, "teams.d", "third.yaml"))
+	p := r.serve("intake")
+	r.deliver(issue(7, 4, 1))
+	p.saysReady(http.StatusOK, "user forebay-intake has no right Write on topic events.third.github")
 	if says := "user forebay-intake has no right Describe on topic events.third.github"; !strings.Contains(p.output(), says) {
 		t.Errorf("the log does not say %s:\n%s", says, warnings([]byte(p.output())))
 	}
@@ -395,19 +401,7 @@ func (r *deployment) withoutGroup(t *testing.T, root *kgo.Client, list []rights.
 	r.edit("user: forebay-stream", "user: groupless")
 	r.doctorFinds("rights", "stream", "problem", "Read group "+r.team+".", "forebay acls export")
 	p := r.start("stream")
-	said := ""
-	if !rig.Until(time.Minute, func() bool {
-		resp, err := http.Get("http://" + p.operator + "/readyz")
-		if err != nil {
-			return false
-		}
-		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body)
-		said = string(body)
-		return resp.StatusCode == http.StatusServiceUnavailable && containsAll(said, "GROUP_AUTHORIZATION_FAILED", "user groupless has no right Read on group "+r.team+".")
-	}) {
-		t.Errorf("/readyz says %s", said)
-	}
+	p.saysReady(http.StatusServiceUnavailable, "GROUP_AUTHORIZATION_FAILED", "user groupless has no right Read on group "+r.team+".")
 	p.stop()
 }
 

@@ -3,7 +3,6 @@ package integration
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -74,108 +73,4 @@ func TestResetToLatestIsRecordedWithWhatItSkipped(t *testing.T) {
 	if calls := len(r.agent.snapshot()); calls != 2*entities {
 		t.Errorf("%d calls, want %d", calls, 2*entities)
 	}
-}
-
-// TestOffsetsCommittedInPython has a client that knows nothing of Forebay commit offsets for the stopped group: that is a seek like any other.
-// The subscription begins there, what it passes over does not run and is recorded as skipped, and what came behind it runs.
-func TestOffsetsCommittedInPython(t *testing.T) {
-	t.Parallel()
-	k := rig.SharedKafka(t)
-	r := deploy(t, k, options{})
-	r.serve("intake")
-	stream := r.serve("stream")
-	const entities = 12
-	r.deliverAll(entities, 1, issues)
-	r.agent.waitActed(t, entities, time.Minute)
-	stream.stop()
-	r.deliverAll(entities, 2, issues)
-	kafkaPython(t, "commit.py", k.Bootstrap(), r.team+".triage", "events."+r.team+".github")
-	r.deliverAll(entities, 3, issues)
-	stream = r.serve("stream")
-	r.agent.waitActed(t, 2*entities, time.Minute)
-	r.waitOwned(stream, 6)
-	if seeks, skipped := r.moves(stream, "triage"); skipped != entities || seeks < 1 || seeks > 6 {
-		t.Errorf("%d seeks over %d offsets are recorded, want %d offsets", seeks, skipped, entities)
-	}
-	calls := r.agent.snapshot()
-	if passed := slices.ContainsFunc(calls, func(c call) bool { return strings.HasPrefix(c.version, "2026-07-01T12:00:02") }); passed || len(calls) != 2*entities {
-		t.Errorf("%d calls, want %d, and none of what was passed over: %+v", len(calls), 2*entities, calls)
-	}
-}
-
-// TestResetOfOnePartitionToATime reads again what came since a time in one partition, and nothing before it or elsewhere.
-func TestResetOfOnePartitionToATime(t *testing.T) {
-	t.Parallel()
-	k := rig.SharedKafka(t)
-	r := deploy(t, k, options{})
-	r.serve("intake")
-	stream := r.serve("stream")
-	const entities = 12
-	r.deliverAll(entities, 1, issues)
-	<-time.After(20 * time.Millisecond) // the tool's times are whole milliseconds
-	since := time.Now().UTC().Format("2006-01-02T15:04:05.000")
-	<-time.After(20 * time.Millisecond)
-	r.deliverAll(entities, 2, issues)
-	r.agent.waitActed(t, 2*entities, time.Minute)
-	items := waitItems(t, r, stream, 2*entities, "--subscription", "triage", "--status", "done")
-	if t.Failed() {
-		return
-	}
-	moved, here := 0, items[0].Partition // of each entity, half came since
-	for _, i := range items {
-		moved += btoi(i.Partition == here)
-	}
-	moved /= 2
-	stream.stop()
-	k.Groups("--group", r.team+".triage", "--topic", fmt.Sprintf("events.%s.github:%d", r.team, here), "--reset-offsets", "--to-datetime", since, "--execute")
-	stream = r.serve("stream")
-	until(t, "what came since is read again", func() bool { return r.skipped(stream) >= moved })
-	r.requireOnce(t)
-	if n := r.skipped(stream); n != moved {
-		t.Errorf("%d records are read again, want the %d of partition %d that came since", n, moved, here)
-	}
-	if again := r.inbox(stream, "--decision", "duplicate"); len(again) > 0 {
-		t.Errorf("what was delivered once counts as delivered again: %+v", again)
-	}
-}
-
-// TestGroupThatIsGone deletes the group's commits, as Kafka does when they expire, and then the group: neither is a seek,
-// the ledger knows where to go on.
-func TestGroupThatIsGone(t *testing.T) {
-	t.Parallel()
-	b := rig.SharedKafka(t)
-	r := deploy(t, b, options{})
-	r.serve("intake")
-	adm, group := admin(t, b), r.team+".triage"
-	const entities = 12
-	n := 0
-	for _, lose := range []func() error{
-		func() error { return nil },
-		func() error {
-			var all kadm.TopicsSet
-			for p := range int32(6) {
-				all.Add("events."+r.team+".github", p)
-			}
-			got, err := adm.DeleteOffsets(t.Context(), group, all)
-			if err == nil {
-				err = got.Error()
-			}
-			return err
-		},
-		func() error { _, err := adm.DeleteGroup(t.Context(), group); return err },
-	} {
-		if err := lose(); err != nil {
-			t.Fatal(err)
-		}
-		n++
-		r.deliverAll(entities, n, issues)
-		stream := r.serve("stream")
-		r.agent.waitActed(t, n*entities, time.Minute)
-		waitItems(t, r, stream, n*entities, "--subscription", "triage", "--status", "done")
-		if seeks, _ := r.moves(stream, "triage"); seeks != 0 {
-			t.Errorf("%d seeks are recorded", seeks)
-		}
-		stream.stop()
-	}
-	r.requireOnce(t)
 }

@@ -59,11 +59,10 @@ func (o *overheard) delay(clientID string) time.Duration {
 	return o.throttled[clientID]
 }
 
-// TestZonesAndQuotas runs the product on three brokers, each in a zone of its own, and reads what these answer.
-func TestZonesAndQuotas(t *testing.T) {
-	t.Parallel()
+// zonesAndQuotas runs the product on brokers that are each in a zone of their own, and reads what these answer.
+func zonesAndQuotas(t *testing.T, brokers *rig.KafkaCluster) {
 	heard := &overheard{fetched: map[fetchedAt]int{}, throttled: map[string]time.Duration{}}
-	k := rig.Tap(t, rig.Kafka(t, 3), heard.see)
+	k := rig.Tap(t, brokers, heard.see)
 	t.Run("records are read in the process's zone", func(t *testing.T) { readsInItsZone(t, k, heard) })
 	t.Run("a quota by client id", func(t *testing.T) { keepsToItsQuota(t, k, heard) })
 }
@@ -140,11 +139,16 @@ func keepsToItsQuota(t *testing.T, k *rig.TappedKafka, heard *overheard) {
 	const intake, perSecond = "forebay-intake", 10_000
 	id := intake
 	entity := kadm.ClientQuotaEntity{{Type: "client-id", Name: &id}}
-	altered, err := admin(t, k).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{Entity: entity,
-		Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: perSecond}, {Key: "consumer_byte_rate", Value: perSecond}}}})
-	if err != nil || altered[0].Err != nil {
-		t.Fatal(altered, err)
+	alter := func(none bool) {
+		t.Helper()
+		altered, err := admin(t, k).AlterClientQuotas(t.Context(), []kadm.AlterClientQuotaEntry{{Entity: entity,
+			Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: perSecond, Remove: none}, {Key: "consumer_byte_rate", Value: perSecond, Remove: none}}}})
+		if err != nil || altered[0].Err != nil {
+			t.Fatal(altered, err)
+		}
 	}
+	alter(false)
+	defer alter(true) // others use the brokers next
 	// Brokers look at the last ten seconds: what is over ten times the rate has to wait.
 	began, sent := time.Now(), 0
 	random := make([]byte, 4_000)

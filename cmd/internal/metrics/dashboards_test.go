@@ -85,7 +85,7 @@ func overviewPage() Dashboard {
 			stat("Deliveries a second", "ops", "sum(rate(forebay_ingest_deliveries_total[$__rate_interval]))"),
 			stat("Actions a second", "ops", "sum(rate("+succeeded+"[$__rate_interval]))"),
 			stat("Largest lag", "s", `max({__name__=~"forebay_stream_lag_seconds|forebay_lane_oldest_seconds"})`),
-			stat("Waits for an operator", "short", "sum(max by (kind, team, of) (forebay_attention_waiting)) or vector(0)"),
+			stat("Waits for an operator", "short", "sum(max by (kind, of) (forebay_attention_waiting)) or vector(0)"),
 			stat("Not ready", "short", "count(min by (team, of) (forebay_ready) < 1) or vector(0)"),
 			stat("Delivery success, 28 days", "percentunit", "min(forebay:delivery_success:ratio_28d)"),
 		}},
@@ -96,7 +96,7 @@ func overviewPage() Dashboard {
 			graph("From acceptance to act", "s", quantile(0.5, "", "forebay_lane_accept_to_act_seconds", ""), quantile(0.99, "", "forebay_lane_accept_to_act_seconds", "")),
 		}},
 		{"Waits", []Panel{
-			graph("Waits for an operator", "short", Query{"sum by (kind) (max by (kind, team, of) (forebay_attention_waiting))", "{{kind}}"}),
+			graph("Waits for an operator", "short", Query{"sum by (kind) (max by (kind, of) (forebay_attention_waiting))", "{{kind}}"}),
 			graph("Lag", "s", gauge("max", "subscription", "forebay_stream_lag_seconds")),
 			graph("Delivery success, 7 days", "percentunit", gauge("min", "destination", "forebay:delivery_success:ratio_7d")),
 			graph("Replays that ended whole, 28 days", "percentunit", gauge("min", "subscription", "forebay:replay_success:ratio_28d")),

@@ -149,11 +149,7 @@ func OneOf(what, value string, values []string) error {
 	if value == "" || slices.Contains(values, value) {
 		return nil
 	}
-	near := Nearest(value, values)
-	if near != "" {
-		near = "; did you mean " + near + "?"
-	}
-	return schemas.Errorf(schemas.Invalid, "", "%s %q is not one of %s%s", what, value, strings.Join(values, ", "), near)
+	return schemas.Errorf(schemas.Invalid, "", "%s %q is not one of %s%s", what, value, strings.Join(values, ", "), DidYouMean(value, values))
 }
 
 func unknown(what, name, near, list string) error {

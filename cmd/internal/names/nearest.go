@@ -13,6 +13,14 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
+// DidYouMean is what a message adds where word was probably meant to be one of the names; empty if it was not.
+func DidYouMean(word string, names []string) string {
+	if near := Nearest(word, names); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
 // distance returns the edit distance of two words: how many insertions, deletions, substitutions and swaps of neighbours make b of a.
 // It does not compute that of long words.
 func distance(a, b string) int {

@@ -15,7 +15,6 @@ package openid
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
@@ -100,9 +99,7 @@ func (l *Login) Begin(ctx context.Context) (to, secret string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	var bits [32]byte
-	rand.Read(bits[:]) // never fails
-	secret = base64.RawURLEncoding.EncodeToString(bits[:])
+	secret = access.RandomText()
 	return client.AuthCodeURL(derived(secret, "state"), oidc.Nonce(derived(secret, "nonce")), oauth2.S256ChallengeOption(derived(secret, "verifier"))), secret, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/url"
 	"os"
@@ -166,7 +167,7 @@ func (p *PostgresServer) Keep() (bringBack func()) {
 	return func() { p.t.Helper(); replace(p.dir, kept) }
 }
 
-// Database creates an empty database on the server of TEST_DATABASE_URL and drops it after the test.
+// Database creates an empty database on the server of TEST_DATABASE_URL, which [StopShared] drops.
 func Database(t T) string {
 	t.Helper()
 	short.NeedsServer(t, "PostgreSQL")
@@ -181,7 +182,7 @@ func Database(t T) string {
 	return createDatabase(t, server, "")
 }
 
-// CopyDatabase creates a copy of a database of [Database] and drops it after the test. Nobody may be connected to the original.
+// CopyDatabase creates a copy of a database of [Database], which [StopShared] drops. Nobody may be connected to the original.
 func CopyDatabase(t T, database string) string {
 	t.Helper()
 	original, err := url.Parse(database)
@@ -191,30 +192,32 @@ func CopyDatabase(t T, database string) string {
 	return createDatabase(t, original, ` TEMPLATE `+strings.TrimPrefix(original.Path, "/"))
 }
 
-// createDatabase creates a database and drops it after the test. It returns its URL, which is like with the new name. options are those of
-// the statement CREATE DATABASE.
+// createDatabase creates a database. It returns its URL, which is like with the new name. options are those of the statement CREATE DATABASE.
 func createDatabase(t T, like *url.URL, options string) string {
 	t.Helper()
-	base, name := os.Getenv("TEST_DATABASE_URL"), "t"+strings.ToLower(rand.Text())
-	execute(t, base, `CREATE DATABASE `+name+options)
-	// FORCE: a test that failed may have left a process connected.
-	t.Cleanup(func() { execute(t, base, `DROP DATABASE `+name+` WITH (FORCE)`) })
+	name := "t" + strings.ToLower(rand.Text())
+	if err := execute(`CREATE DATABASE ` + name + options); err != nil {
+		t.Fatal(err)
+	}
+	shared.mu.Lock()
+	shared.databases = append(shared.databases, name)
+	shared.mu.Unlock()
 	created := *like
 	created.Path = "/" + name
 	return created.String()
 }
 
-// execute executes a statement on the database at a URL. To drop a database the server writes a checkpoint, which on a busy disk takes minutes.
-func execute(t T, base, statement string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+// execute executes a statement on the server of TEST_DATABASE_URL.
+func execute(statement string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // a busy disk
 	defer cancel()
-	conn, err := pgx.Connect(ctx, base)
+	conn, err := pgx.Connect(ctx, os.Getenv("TEST_DATABASE_URL"))
 	if err != nil {
-		t.Fatalf("TEST_DATABASE_URL: %v", err)
+		return fmt.Errorf("TEST_DATABASE_URL: %w", err)
 	}
 	defer conn.Close(ctx)
 	if _, err := conn.Exec(ctx, statement); err != nil {
-		t.Fatalf("%s: %v", statement, err)
+		return fmt.Errorf("%s: %w", statement, err)
 	}
+	return nil
 }

@@ -2,19 +2,14 @@ package topics
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/schemas"
-	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // required lists the settings that a process does not start without. With other values an acknowledged event can be lost or refused, or
@@ -71,14 +66,11 @@ func (u Unfit) Err(file string, names ...string) error {
 // configured: a process starts with these.
 func Check(ctx context.Context, cl *kgo.Client, wanted []Topic, file string) (notes []string, unfit Unfit, err error) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(t Topic) bool { return t.Spare })
-	if unfit, err = refused(ctx, cl, wanted); err != nil {
-		return nil, nil, err
-	}
-	wanted = slices.DeleteFunc(wanted, func(t Topic) bool { return unfit[t.Name].Lacks })
-	changes, err := Plan(ctx, kadm.NewClient(cl), wanted)
+	changes, err := Plan(ctx, cl, wanted)
 	if err != nil {
 		return nil, nil, err
 	}
+	unfit = Unfit{}
 	for _, c := range changes {
 		if _, lengthens := c.alter[retention]; lengthens {
 			notes = append(notes, fmt.Sprintf("%s keeps events for %s, configured is %s: what is read later than that is gone; run `forebay topics apply -c %s`, which lengthens it",
@@ -87,6 +79,8 @@ func Check(ctx context.Context, cl *kgo.Client, wanted []Topic, file string) (no
 			notes = append(notes, c.Topic+" "+c.Detail)
 		}
 		switch {
+		case c.Action == Denied:
+			unfit[c.Topic] = Wrong{Why: c.Detail, Lacks: true}
 		case c.Action == Create:
 			unfit[c.Topic] = Wrong{}
 		case c.Stops():
@@ -94,41 +88,4 @@ func Check(ctx context.Context, cl *kgo.Client, wanted []Topic, file string) (no
 		}
 	}
 	return notes, unfit, nil
-}
-
-// refused returns the topics that the brokers do not let this client look at. [Plan] ends at the first of them, as kadm does, and what one team
-// lacks would hold up all others: here it is a topic's own fault.
-func refused(ctx context.Context, cl *kgo.Client, wanted []Topic) (Unfit, error) {
-	found := Unfit{}
-	look := func(name, operation string, code int16) {
-		if right, ok := errors.AsType[*record.Right](record.Lacks(cl, operation, "topic "+name, kerr.ErrorForCode(code))); ok {
-			found[name] = Wrong{Why: right.Lack(), Lacks: true}
-		}
-	}
-	names, configs := make([]string, len(wanted)), kmsg.NewPtrDescribeConfigsRequest()
-	for i, w := range wanted {
-		names[i] = w.Name
-	}
-	topics, err := record.Topics(ctx, cl, names)
-	if err != nil {
-		return nil, unavailable("list topics", err)
-	}
-	for name, t := range topics {
-		if look(name, "Describe", t.ErrorCode); t.ErrorCode == 0 {
-			r := kmsg.NewDescribeConfigsRequestResource()
-			r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, name, []string{cleanupPolicy} // one is enough to be refused
-			configs.Resources = append(configs.Resources, r)
-		}
-	}
-	if len(configs.Resources) == 0 {
-		return found, nil
-	}
-	settings, err := configs.RequestWith(ctx, cl)
-	if err != nil {
-		return nil, unavailable("describe the topics' settings", err)
-	}
-	for _, r := range settings.Resources {
-		look(r.ResourceName, "DescribeConfigs", r.ErrorCode)
-	}
-	return found, nil
 }

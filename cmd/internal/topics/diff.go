@@ -11,16 +11,16 @@ import (
 )
 
 // signs are what a topic's line begins with, by what is done with it.
-var signs = map[Verb]string{Create: "+", Alter: "~", Keep: "=", Differs: "!", Refused: "!", Unknown: "?"}
+var signs = map[Verb]string{Create: "+", Alter: "~", Keep: "=", Differs: "!", Refused: "!", Unknown: "?", Denied: "!"}
 
 // words are what is done with a topic, for people.
-var words = map[Verb]string{Create: "create", Alter: "change", Keep: "leave: it is as configured", Differs: "leave: it differs", Refused: "leave: it breaks a promise, and must be fixed", Unknown: "leave"}
+var words = map[Verb]string{Create: "create", Alter: "change", Keep: "leave: it is as configured", Differs: "leave: it differs", Refused: "leave: it breaks a promise, and must be fixed", Unknown: "leave", Denied: "not looked at"}
 
 // Write writes a plan as a difference: a line for each topic, below it one for each setting that is set or that stays as it should not be.
 func Write(w io.Writer, changes []Change) {
 	for _, c := range changes {
 		fmt.Fprintf(w, "%s %s  %s\n", signs[c.Action], c.Topic, words[c.Action])
-		if c.Action == Unknown {
+		if c.Action == Unknown || c.Action == Denied {
 			fmt.Fprintf(w, "    %s\n", c.Detail)
 		}
 		for _, s := range c.Settings {
@@ -47,7 +47,7 @@ func Summary(changes []Change) string {
 	for _, p := range []struct {
 		verb Verb
 		text string
-	}{{Create, "to create"}, {Alter, "to change"}, {Keep, "as configured"}, {Differs, "left although different"}, {Refused, "to be fixed"}, {Unknown, "not in the configuration"}} {
+	}{{Create, "to create"}, {Alter, "to change"}, {Keep, "as configured"}, {Differs, "left although different"}, {Refused, "to be fixed"}, {Denied, "not looked at"}, {Unknown, "not in the configuration"}} {
 		if n := counts[p.verb]; n > 0 {
 			parts = append(parts, strconv.Itoa(n)+" "+p.text)
 		}

@@ -35,8 +35,8 @@ teams:
 // apply then does is what the plan said, and a second plan has only what it could not do.
 func TestPlanIsADifference(t *testing.T) {
 	t.Parallel()
-	_, adm, was := setup(t)
-	if _, err := Apply(t.Context(), adm, was, false); err != nil {
+	cl, adm, was := setup(t)
+	if _, err := Apply(t.Context(), cl, was, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "quarantine.acme.small", map[string]string{retention: "900000000", minInsync: "1", compression: "zstd"})
@@ -50,7 +50,7 @@ func TestPlanIsADifference(t *testing.T) {
 	want := Wanted(c, func(string, string) int64 { return 25 << 20 })
 	plan := func() []Change {
 		t.Helper()
-		changes, err := Plan(t.Context(), adm, want)
+		changes, err := Plan(t.Context(), cl, want)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestPlanIsADifference(t *testing.T) {
 		t.Error("a plan that changes something is no difference")
 	}
 
-	done, err := Apply(t.Context(), adm, want, false)
+	done, err := Apply(t.Context(), cl, want, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,11 +125,11 @@ func withoutStrangers(changes []Change) (list []Change) {
 // TestPlanOfWhatIsThere: what apply has made is as configured, and unknown topics alone are no difference.
 func TestPlanOfWhatIsThere(t *testing.T) {
 	t.Parallel()
-	_, adm, want := setup(t)
-	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+	cl, _, want := setup(t)
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
 		t.Fatal(err)
 	}
-	changes, err := Plan(t.Context(), adm, want)
+	changes, err := Plan(t.Context(), cl, want)
 	if err != nil || Different(append(changes, Change{Topic: "events.acme.old", Action: Unknown})) {
 		t.Errorf("%s, %v", verbs(changes), err)
 	}

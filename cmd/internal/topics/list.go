@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/agents"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -17,7 +18,7 @@ type Item struct {
 	Team   string `json:"team"`
 	Kind   string `json:"kind"`  // events, quarantine or dead
 	Of     string `json:"of"`    // the source that it is of, TEAM/SOURCE; of dead letters the subscription, TEAM.SUBSCRIPTION
-	State  string `json:"state"` // missing, ok, differs, or refused: it breaks a promise
+	State  string `json:"state"` // missing, ok, differs, refused: it breaks a promise, or denied: it may not be looked at
 	Detail string `json:"detail,omitempty"`
 	// These are as the cluster has them, zero of a topic that is missing.
 	Partitions  int32             `json:"partitions"`
@@ -38,15 +39,17 @@ type PartitionItem struct {
 	End       int64   `json:"end"`
 }
 
-// List returns the topics that are wanted of a configuration, in their order, as they stand in the cluster.
-func List(ctx context.Context, adm *kadm.Client, c *config.Config, wanted []Topic) ([]Item, error) {
-	changes, err := Plan(ctx, adm, wanted)
+// List returns the topics that are wanted of a configuration, in their order, as they stand in the cluster. Of one that may not be looked at it knows
+// no more than the right that is missing.
+func List(ctx context.Context, cl *kgo.Client, c *config.Config, wanted []Topic) ([]Item, error) {
+	changes, err := Plan(ctx, cl, wanted)
 	if err != nil {
 		return nil, err
 	}
+	adm := kadm.NewClient(cl)
 	var there []string
 	for _, ch := range changes {
-		if ch.Action != Create {
+		if ch.Action != Create && ch.Action != Denied {
 			there = append(there, ch.Topic)
 		}
 	}
@@ -87,6 +90,17 @@ func List(ctx context.Context, adm *kadm.Client, c *config.Config, wanted []Topi
 		items[n] = item
 	}
 	return items, nil
+}
+
+// LackingOf is [Lacking] of topics that were listed.
+func LackingOf(list []Item) error {
+	var lacks []string
+	for _, i := range list {
+		if i.State == string(Denied) {
+			lacks = append(lacks, i.Detail)
+		}
+	}
+	return lacking(lacks)
 }
 
 // stateOf says of a topic what is to be done with it.

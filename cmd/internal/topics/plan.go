@@ -13,6 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
@@ -29,6 +31,7 @@ const (
 	Differs Verb = "differs" // the topic is left as it is: the detail says why, and how to change it
 	Refused Verb = "refused" // the topic breaks a promise, and cannot be altered here
 	Unknown Verb = "unknown" // the configuration has no such topic, though it has a name like ours
+	Denied  Verb = "denied"  // the brokers do not let this user look at the topic: the detail names the right that is missing
 )
 
 // Change is what Apply does with one topic.
@@ -56,24 +59,26 @@ type Setting struct {
 	Why  string `json:"why,omitempty"` // it stays, and what can be done
 }
 
-// Plan compares the topics that exist with those that should, and returns a change for each of these, in their order.
-func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, error) {
-	names := make([]string, len(wanted))
-	for i, w := range wanted {
-		names[i] = w.Name
-	}
-	if len(names) == 0 {
-		return nil, nil
-	}
-	// Asking for authorized operations makes kadm bypass the client's metadata cache, which may be seconds old.
-	list := func(names ...string) (kadm.TopicDetails, error) {
-		return adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
-	}
-	details, err := list(names...)
+// Plan compares the topics that exist with those that should, and returns a change for each of these, in their order. One that may not be looked
+// at is [Denied], and keeps back no other; see [Lacking].
+func Plan(ctx context.Context, cl *kgo.Client, wanted []Topic) ([]Change, error) {
+	denied, err := deniedOf(ctx, cl, wanted)
 	if err != nil {
-		return nil, unavailable("list topics", lacks("Describe", names, err, func(name string) error { _, err := list(name); return err }))
+		return nil, err
 	}
-	var existing []string
+	var names, existing []string
+	for _, w := range wanted {
+		if denied[w.Name] == "" {
+			names = append(names, w.Name)
+		}
+	}
+	adm, details := kadm.NewClient(cl), kadm.TopicDetails{}
+	if len(names) > 0 { // none would be all
+		// Asking for authorized operations makes kadm bypass the client's metadata cache, which may be seconds old.
+		if details, err = adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...); err != nil {
+			return nil, unavailable("list topics", err)
+		}
+	}
 	for _, d := range details.Sorted() {
 		switch {
 		case d.Err == nil:
@@ -88,12 +93,15 @@ func Plan(ctx context.Context, adm *kadm.Client, wanted []Topic) ([]Change, erro
 	}
 	changes := make([]Change, len(wanted))
 	for i, w := range wanted {
-		if d := details[w.Name]; slices.Contains(existing, w.Name) {
-			changes[i] = compareTopic(w, d, configs[w.Name])
-			continue
+		switch lacks := denied[w.Name]; {
+		case lacks != "":
+			changes[i] = Change{Topic: w.Name, Action: Denied, Detail: lacks, want: w}
+		case slices.Contains(existing, w.Name):
+			changes[i] = compareTopic(w, details[w.Name], configs[w.Name])
+		default:
+			changes[i] = Change{Topic: w.Name, Action: Create, Partitions: w.Partitions, want: w,
+				Detail: fmt.Sprintf("%d partitions, replication %d", w.Partitions, w.Replication), Settings: settingsOf(w)}
 		}
-		changes[i] = Change{Topic: w.Name, Action: Create, Partitions: w.Partitions, want: w,
-			Detail: fmt.Sprintf("%d partitions, replication %d", w.Partitions, w.Replication), Settings: settingsOf(w)}
 	}
 	return changes, nil
 }
@@ -118,18 +126,44 @@ func unavailable(op string, err error) error {
 	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: err}
 }
 
-// lacks returns the error of a request about topics with the right that is missing. kadm does not say for which of them, so each is asked for alone.
-// Whose right it is, the caller of this package knows.
-func lacks(operation string, names []string, err error, ask func(name string) error) error {
-	if _, refused := errors.AsType[*kadm.AuthError](err); !refused {
-		return err
-	}
-	for _, name := range names {
-		if one := record.Lacks(nil, operation, "topic "+name, ask(name)); errors.Is(one, kerr.TopicAuthorizationFailed) {
-			return one
+// deniedOf returns which right is missing, in words, of each topic that the brokers do not let this client look at. kadm ends at the first of them,
+// so that what one team lacks would hold up all others.
+func deniedOf(ctx context.Context, cl *kgo.Client, wanted []Topic) (map[string]string, error) {
+	found := map[string]string{}
+	look := func(name, operation string, code int16) {
+		if right, ok := errors.AsType[*record.Right](record.Lacks(cl, operation, "topic "+name, kerr.ErrorForCode(code))); ok {
+			found[name] = right.Lack()
 		}
 	}
-	return err
+	names, configs := make([]string, len(wanted)), kmsg.NewPtrDescribeConfigsRequest()
+	for i, w := range wanted {
+		names[i] = w.Name
+	}
+	if len(names) == 0 {
+		return found, nil
+	}
+	topics, err := record.Topics(ctx, cl, names)
+	if err != nil {
+		return nil, unavailable("list topics", err)
+	}
+	for name, t := range topics {
+		if look(name, "Describe", t.ErrorCode); t.ErrorCode == 0 {
+			r := kmsg.NewDescribeConfigsRequestResource()
+			r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, name, []string{cleanupPolicy} // one is enough to be refused
+			configs.Resources = append(configs.Resources, r)
+		}
+	}
+	if len(configs.Resources) == 0 {
+		return found, nil
+	}
+	settings, err := configs.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, unavailable("describe the topics' settings", err)
+	}
+	for _, r := range settings.Resources {
+		look(r.ResourceName, "DescribeConfigs", r.ErrorCode)
+	}
+	return found, nil
 }
 
 // describe returns the settings of topics, by topic and setting.
@@ -140,7 +174,7 @@ func describe(ctx context.Context, adm *kadm.Client, names []string) (map[string
 	}
 	list, err := adm.DescribeTopicConfigs(ctx, names...)
 	if err != nil {
-		return nil, unavailable("describe the topics' settings", lacks("DescribeConfigs", names, err, func(name string) error { _, err := adm.DescribeTopicConfigs(ctx, name); return err }))
+		return nil, unavailable("describe the topics' settings", record.Lacks(nil, "DescribeConfigs", "topic "+strings.Join(names, ", "), err))
 	}
 	for _, r := range list {
 		if r.Err != nil {
@@ -289,13 +323,14 @@ func whyKeep(key, was, want string, copies int64) string {
 	return ""
 }
 
-// Apply makes the changes of [Plan] and returns them. A topic whose change is refused is left as it is, and does not affect the others;
-// see [Problems].
-func Apply(ctx context.Context, adm *kadm.Client, wanted []Topic, dryRun bool) ([]Change, error) {
-	changes, err := Plan(ctx, adm, wanted)
+// Apply makes the changes of [Plan] and returns them. A topic whose change is refused, or which may not be looked at, is left as it is, and does not
+// affect the others; see [Problems].
+func Apply(ctx context.Context, cl *kgo.Client, wanted []Topic, dryRun bool) ([]Change, error) {
+	changes, err := Plan(ctx, cl, wanted)
 	if err != nil || dryRun {
 		return changes, err
 	}
+	adm := kadm.NewClient(cl)
 	for i := range changes {
 		switch c := &changes[i]; c.Action {
 		case Create:
@@ -353,13 +388,31 @@ func alter(ctx context.Context, adm *kadm.Client, c *Change) error {
 	return nil
 }
 
-// Problems returns an error with all changes that are refused; nil if none is.
+// Problems returns an error with all changes that are refused, and what [Lacking] returns; nil if there is neither.
 func Problems(changes []Change) error {
-	var errs []error
+	errs := []error{Lacking(changes)}
 	for _, c := range changes {
 		if c.Action == Refused {
 			errs = append(errs, schemas.Errorf(schemas.Conflict, "topic "+c.Topic, "%s", c.Detail))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Lacking returns an error with all rights that are missing to look at topics; nil if none is. Its kind is Unavailable.
+func Lacking(changes []Change) error {
+	var lacks []string
+	for _, c := range changes {
+		if c.Action == Denied {
+			lacks = append(lacks, c.Detail)
+		}
+	}
+	return lacking(lacks)
+}
+
+func lacking(lacks []string) error {
+	if len(lacks) == 0 {
+		return nil
+	}
+	return schemas.Errorf(schemas.Unavailable, "look at topics", "`forebay acls export` prints what each role needs: %s", strings.Join(lacks, ", "))
 }

@@ -86,7 +86,7 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 	if err := check(t, cl, want); schemas.KindOf(err) != schemas.NotFound {
 		t.Errorf("check before apply: %v", err)
 	}
-	dry, err := Apply(t.Context(), adm, want, true)
+	dry, err := Apply(t.Context(), cl, want, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 	if verbs(dry) != all {
 		t.Errorf("dry run says %s", verbs(dry))
 	}
-	if changes, err := Apply(t.Context(), adm, want, false); err != nil || verbs(changes) != all {
+	if changes, err := Apply(t.Context(), cl, want, false); err != nil || verbs(changes) != all {
 		t.Fatalf("apply after a dry run: %s, %v", verbs(changes), err)
 	}
 	have, err := describe(t.Context(), adm, []string{"events.acme.github", "events.acme.small"})
@@ -114,7 +114,7 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 	if err := check(t, cl, want); err != nil {
 		t.Errorf("check after apply: %v", err)
 	}
-	again, err := Apply(t.Context(), adm, want, false)
+	again, err := Apply(t.Context(), cl, want, false)
 	if err != nil || strings.Contains(verbs(again), "create") || strings.Contains(verbs(again), "alter") {
 		t.Errorf("a second apply does %s, %v", verbs(again), err)
 	}
@@ -123,7 +123,7 @@ func TestApplyCreatesWhatIsMissing(t *testing.T) {
 func TestApplyMendsSafeDriftOnly(t *testing.T) {
 	t.Parallel()
 	cl, adm, want := setup(t)
-	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.github", map[string]string{cleanupPolicy: "compact", maxMessage: "1048576", retention: "864000000"})
@@ -131,7 +131,7 @@ func TestApplyMendsSafeDriftOnly(t *testing.T) {
 	if err := check(t, cl, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "cleanup.policy compact -> delete") {
 		t.Errorf("check does not refuse a compacted topic: %v", err)
 	}
-	changes, err := Apply(t.Context(), adm, want, false)
+	changes, err := Apply(t.Context(), cl, want, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestCheckTellsWhatIsCompacted(t *testing.T) {
 	t.Parallel()
 	cl, adm, _ := setup(t)
 	want := wanted(t, file+"      agents: {preset: agent}\n")
-	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.github", map[string]string{cleanupPolicy: "compact,delete"})
@@ -183,7 +183,7 @@ func TestCheckTellsWhatIsCompacted(t *testing.T) {
 func TestCheckRefusesProducersTimes(t *testing.T) {
 	t.Parallel()
 	cl, adm, want := setup(t)
-	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", map[string]string{timestampType: "CreateTime"})
@@ -192,7 +192,7 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 		!strings.Contains(err.Error(), "forebay topics apply -c f.yaml") {
 		t.Errorf("check of a topic with producers' times: %v", err)
 	}
-	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := check(t, cl, want); err != nil {
@@ -204,14 +204,14 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 func TestHalfACopyIsRefused(t *testing.T) {
 	t.Parallel()
 	cl, adm, want := setup(t)
-	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
 		t.Fatal(err)
 	}
 	set(t, adm, "events.acme.small", unfinishedCopyConfigs)
 	if err := check(t, cl, want); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "`forebay topics rekey` has not finished") {
 		t.Errorf("check of half a copy: %v", err)
 	}
-	changes, err := Apply(t.Context(), adm, want, false)
+	changes, err := Apply(t.Context(), cl, want, false)
 	if err != nil || schemas.KindOf(Problems(changes)) != schemas.Conflict {
 		t.Errorf("apply to half a copy: %v, %v", Problems(changes), err)
 	}
@@ -231,11 +231,11 @@ func set(t *testing.T, adm *kadm.Client, topic string, configs map[string]string
 func TestPartitionsAreNeverChanged(t *testing.T) {
 	t.Parallel()
 	cl, adm, want := setup(t)
-	if _, err := Apply(t.Context(), adm, want, false); err != nil {
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
 		t.Fatal(err)
 	}
 	more := wanted(t, strings.Replace(file, "partitions: 4", "partitions: 8", 1))
-	changes, err := Apply(t.Context(), adm, more, false)
+	changes, err := Apply(t.Context(), cl, more, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 	t.Parallel()
 	cl, adm, _ := setup(t)
 	one := wanted(t, strings.Replace(file, "replication: 3", "replication: 1", 1))
-	if _, err := Apply(t.Context(), adm, one, false); err != nil {
+	if _, err := Apply(t.Context(), cl, one, false); err != nil {
 		t.Fatal(err)
 	}
 	insync := func() string {
@@ -272,7 +272,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 	const why = "min.insync.replicas would be 2, more than its copies (1): nothing could be written; move the topic first, or write topics: {replication: 1} for this source"
 	refused := func() {
 		t.Helper()
-		changes, err := Apply(t.Context(), adm, three, false)
+		changes, err := Apply(t.Context(), cl, three, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -293,7 +293,7 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 	if err := check(t, cl, one); err == nil || !strings.Contains(err.Error(), "min.insync.replicas 2 -> 1") {
 		t.Errorf("check of a topic that nobody can write: %v", err)
 	}
-	if _, err := Apply(t.Context(), adm, one, false); err != nil {
+	if _, err := Apply(t.Context(), cl, one, false); err != nil {
 		t.Fatal(err)
 	}
 	if got := insync(); got != "1" {
@@ -303,8 +303,8 @@ func TestCopiesAreEnoughForMinInsync(t *testing.T) {
 
 func TestReplicationBeyondTheCluster(t *testing.T) {
 	t.Parallel()
-	_, adm, _ := setup(t)
-	_, err := Apply(t.Context(), adm, wanted(t, strings.Replace(file, "replication: 3", "replication: 5", 1)), false)
+	cl, _, _ := setup(t)
+	_, err := Apply(t.Context(), cl, wanted(t, strings.Replace(file, "replication: 3", "replication: 5", 1)), false)
 	if err == nil {
 		t.Error("five copies on three brokers were accepted")
 	}
@@ -324,7 +324,7 @@ func TestUnreachableBrokers(t *testing.T) {
 	}
 }
 
-// TestCheckOfWhatMayNotBeSeen: a topic that this user has no right to is that topic's own fault, and the others are compared all the same.
+// TestCheckOfWhatMayNotBeSeen: a topic that this user has no right to is that topic's own fault, and the others are compared and listed all the same.
 func TestCheckOfWhatMayNotBeSeen(t *testing.T) {
 	t.Parallel()
 	allow := func(name string, op kmsg.ACLOperation) kfake.ACL {
@@ -345,12 +345,12 @@ func TestCheckOfWhatMayNotBeSeen(t *testing.T) {
 		t.Cleanup(cl.Close)
 		return cl
 	}
-	want, adm := wanted(t, file), kadm.NewClient(as("root", "root-secret"))
-	if _, err := Apply(t.Context(), adm, want[:3], false); err != nil { // without quarantine.acme.small
+	want, root, taker := wanted(t, file), as("root", "root-secret"), as("taker", "pencil")
+	if _, err := Apply(t.Context(), root, want[:3], false); err != nil { // without quarantine.acme.small
 		t.Fatal(err)
 	}
-	set(t, adm, "events.acme.small", map[string]string{cleanupPolicy: "compact"})
-	_, unfit, err := Check(t.Context(), as("taker", "pencil"), want, "f.yaml")
+	set(t, kadm.NewClient(root), "events.acme.small", map[string]string{cleanupPolicy: "compact"})
+	_, unfit, err := Check(t.Context(), taker, want, "f.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,15 +363,45 @@ func TestCheckOfWhatMayNotBeSeen(t *testing.T) {
 			t.Errorf("%s: %v", topic, err)
 		}
 	}
+	const lacks = "`forebay acls export` prints what each role needs: user taker has no right DescribeConfigs on topic events.acme.github, user taker has no right Describe on topic quarantine.acme.github"
+	changes, err := Apply(t.Context(), taker, want, true)
+	if got := verbs(changes); err != nil || got != "events.acme.github=denied events.acme.small=alter quarantine.acme.github=denied quarantine.acme.small=create" {
+		t.Errorf("%s %v", got, err)
+	}
+	for _, err := range []error{Lacking(changes), Problems(changes)} {
+		if schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), lacks) {
+			t.Error(err)
+		}
+	}
+	var text strings.Builder
+	if Write(&text, changes); !strings.Contains(text.String(), "! quarantine.acme.github  not looked at\n    user taker has no right Describe on topic quarantine.acme.github\n") ||
+		!strings.Contains(text.String(), "2 not looked at") || !Different(changes) {
+		t.Error(text.String())
+	}
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(file)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := List(t.Context(), taker, c, want)
+	var states []string
+	for _, i := range list {
+		states = append(states, i.State)
+	}
+	if err != nil || strings.Join(states, " ") != "denied differs denied missing" || list[1].Partitions != 2 || list[0].Partitions != 0 {
+		t.Errorf("%+v %v", list, err)
+	}
+	if err := LackingOf(list); schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), lacks) || LackingOf(list[1:2]) != nil {
+		t.Error(err)
+	}
 }
 
 // TestApplyAsksTheBrokers: from the client's cache of metadata a new topic is missing.
 func TestApplyAsksTheBrokers(t *testing.T) {
 	t.Parallel()
-	_, adm, topics := setup(t, kgo.MetadataMinAge(30*time.Minute), kgo.MetadataMaxAge(time.Hour))
+	cl, _, topics := setup(t, kgo.MetadataMinAge(30*time.Minute), kgo.MetadataMaxAge(time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := Apply(ctx, adm, topics, false); err != nil {
+	if _, err := Apply(ctx, cl, topics, false); err != nil {
 		t.Error(err)
 	}
 }

@@ -227,36 +227,9 @@ func split(parts []*partitionBatch, at int) (left, right []*partitionBatch, join
 	}
 	return left, right, func() {
 		for _, h := range halves {
-			h.w.applied = joined(h.l.applied, h.r.applied, len(h.l.Records))
+			h.w.applied = h.l.applied.Join(h.r.applied, len(h.l.Records))
 		}
 	}
-}
-
-// joined is the result of a slice whose two parts were applied one after the other.
-func joined(l, r ledger.Applied, shift int) ledger.Applied {
-	switch {
-	case l.Refused != nil, l.Fenced:
-		return l
-	case r.Refused != nil, r.Fenced:
-		return r
-	}
-	for _, o := range r.Outcomes {
-		if o.Record >= 0 {
-			o.Record += shift
-		}
-		l.Outcomes = append(l.Outcomes, o)
-	}
-	for _, a := range r.Actions {
-		if a.Record >= 0 {
-			a.Record += shift
-		}
-		l.Actions = append(l.Actions, a)
-	}
-	for _, q := range r.Quarantined {
-		l.Quarantined = append(l.Quarantined, q+shift)
-	}
-	l.Waiting, l.BackfillRequested = r.Waiting, l.BackfillRequested || r.BackfillRequested
-	return l
 }
 
 // Expire is [ledger.Namespace.Expire].

@@ -58,6 +58,12 @@ func (m *Memory) Ask(source, id string, kind ledger.CommandKind, by, reason stri
 func (m *Memory) keepCommand(c *command) int64 {
 	c.ID, c.requestedAt = int64(len(m.commands)+1), m.now()
 	m.commands = append(m.commands, c)
+	m.tellListeners()
+	return c.ID
+}
+
+// tellListeners gives mu back and tells those who listen.
+func (m *Memory) tellListeners() {
 	var listeners []func()
 	for _, notify := range m.listeners {
 		listeners = append(listeners, notify)
@@ -66,7 +72,6 @@ func (m *Memory) keepCommand(c *command) int64 {
 	for _, notify := range listeners {
 		notify()
 	}
-	return c.ID
 }
 
 // Listen is [ledger.Namespace.Listen].
@@ -238,6 +243,9 @@ func (p *Process) change(o *ledger.CommandResult, a *action, cmd ledger.Command)
 		a.forced = cmd.Detail.Force || a.parks()
 		a.status, a.next, a.finished, a.replayed, a.spent = ledger.Failed, now, zero, now, a.attempts
 		a.deaths, a.twice = a.deaths+died, cmd.Detail.OutcomeUnknown
+		for i := range a.attemptRows {
+			a.attemptRows[i].anew = false
+		}
 		return
 	case ledger.Discard:
 		o.Status, o.Outcome = ledger.Discarded, "given up"

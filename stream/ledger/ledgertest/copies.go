@@ -1,7 +1,6 @@
 package ledgertest
 
 import (
-	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // the fingerprint of a dead letter, as the database makes it
 	"encoding/hex"
@@ -14,33 +13,16 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
-// Bounds of one transaction of Copy, as the ledger has them.
-const (
-	copyBytes = 4 << 20
-	copyRows  = 500
-)
-
 // Copy is [ledger.Namespace.Copy].
 func (p *Process) Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Copy) (stored int, fenced bool, err error) {
 	op := "store payload copies of " + p.spec.Name
-	for _, one := range copies {
-		if one.LaneSeq <= 0 || len(one.Packed) == 0 {
-			return 0, false, schemas.Errorf(schemas.Invalid, op, "an empty copy, or one of lane_seq %d", one.LaneSeq)
-		}
+	groups, err := ledger.CopyGroups(op, copies)
+	if err != nil {
+		return 0, false, err
 	}
-	copies = slices.Clone(copies)
-	slices.SortStableFunc(copies, func(a, b ledger.Copy) int { return cmp.Compare(a.LaneSeq, b.LaneSeq) })
-	copies = slices.CompactFunc(copies, func(a, b ledger.Copy) bool { return a.LaneSeq == b.LaneSeq })
-	for len(copies) > 0 && !fenced {
-		group := copies[:1]
-		for size := len(copies[0].Packed); len(group) < min(len(copies), copyRows); group = copies[:len(group)+1] {
-			if size += len(copies[len(group)].Packed); size > copyBytes {
-				break
-			}
-		}
-		copies = copies[len(group):]
+	for _, group := range groups {
 		if err := p.m.checkHadAll(c, group); err != nil {
-			return stored, false, unavailable(op, err)
+			return stored, false, &schemas.Error{Kind: schemas.Internal, Op: op, Err: err}
 		}
 		var one int
 		err := p.untilDone(ctx, "copy", shared, []int32{c.ID}, 0, func() error {
@@ -50,7 +32,9 @@ func (p *Process) Copy(ctx context.Context, c *ledger.Claim, copies []ledger.Cop
 		if err != nil {
 			return stored, false, unavailable(op, err)
 		}
-		stored += one
+		if stored += one; fenced {
+			break
+		}
 	}
 	return stored, fenced, nil
 }

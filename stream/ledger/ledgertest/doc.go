@@ -5,7 +5,6 @@
 // *ledger.Namespace does. Time is that of package time, so that it runs inside a testing/synctest bubble: it waits on channels
 // and timers only. Decisions are the real gate's.
 //
-// What it leaves out: dedupe windows never turn, so that nothing is ever forgotten and Standing.Remembers is zero; there is no
-// Commit, because there is no database that a statement could be executed in; and what destinations say later (long work) has
-// no place in it.
+// What it leaves out: dedupe windows never turn, so that nothing is ever forgotten and Standing.Remembers is zero; and Commit executes
+// nothing, because there is no database: every statement succeeds.
 package ledgertest

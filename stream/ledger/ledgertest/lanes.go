@@ -15,7 +15,7 @@ func (a *action) open() bool {
 
 // parks says that an action, while it is open, keeps its lane from going on.
 func (a *action) parks() bool {
-	return a.status != ledger.Dead || a.guarded || a.effect.OnDead == ledger.Park && a.class != deadClass
+	return a.status != ledger.Dead || a.guarded || a.effect.OnDead == ledger.Park && a.class != ledger.DeadClass
 }
 
 // Overtaken is [ledger.Namespace.Overtaken].

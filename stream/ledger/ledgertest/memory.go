@@ -172,6 +172,7 @@ type attemptRow struct {
 	attempt int
 	status  ledger.Status
 	class   string
+	anew    bool // it has ended since the action was last asked to run again
 }
 
 // now is the database's clock, as exact as Postgres keeps it. The caller holds mu, or does not mind the skew.

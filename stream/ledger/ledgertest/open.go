@@ -1,7 +1,6 @@
 package ledgertest
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -133,7 +132,7 @@ func (p *Process) show(c *ledger.Claim, mine *claim, a *action, withRow bool) le
 		out.SilenceLeft = m.left(a.beat.Add(a.silence))
 	}
 	if !a.replayed.IsZero() {
-		out.Replay = &ledger.ReplayRequest{At: m.ago(a.replayed), Force: a.forced, Twice: a.twice}
+		out.Replay = &ledger.ReplayRequest{At: m.ago(a.replayed), Force: a.forced, Twice: a.twice, Tried: slices.ContainsFunc(a.attemptRows, func(t attemptRow) bool { return t.anew })}
 		out.Since = out.Replay.At
 	}
 	return out
@@ -192,7 +191,10 @@ func (p *Process) withoutCopy(c *ledger.Claim, after, before int64, limit int) (
 		switch {
 		case !l.bare:
 		case a.event.Offset >= before:
-			page.Left = cmp.Or(page.Left, l.lane)
+			if page.Left == 0 {
+				page.Left, page.LeftOffset = l.lane, a.event.Offset
+			}
+			page.LeftOffset = min(page.LeftOffset, a.event.Offset)
 		default:
 			page.Actions = append(page.Actions, ledger.WithoutCopy{LaneSeq: l.lane, Pointer: p.show(c, mine, a, false).Pointer})
 		}

@@ -13,11 +13,6 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
-const (
-	maxErrorText = 4 << 10
-	maxResponse  = 4 << 10
-)
-
 // Record is [ledger.Namespace.Record].
 func (p *Process) Record(ctx context.Context, results []ledger.Result) (fenced map[int32]bool, err error) {
 	op := "record results of " + p.spec.Name
@@ -136,7 +131,7 @@ func kept(r *ledger.Result) bool {
 
 // addAttempt keeps an attempt. The end of one that was marked before its call takes the mark's place; else what stands there stays.
 func (a *action) addAttempt(r *ledger.Result) {
-	row := attemptRow{r.Attempt, r.Status, ledger.Clean(r.Class, 40)}
+	row := attemptRow{r.Attempt, r.Status, ledger.Clean(r.Class, 40), true}
 	i := slices.IndexFunc(a.attemptRows, func(t attemptRow) bool { return t.attempt == r.Attempt })
 	switch {
 	case i < 0:
@@ -184,7 +179,7 @@ func (m *Memory) applyResult(a *action, r *ledger.Result, completes bool, waited
 	a.guarded = r.Guarded
 	a.withRow, a.status, a.spent = true, r.Status, max(a.spent, r.Spent)
 	a.next, a.finished, a.resultBy, a.beat = zero, zero, zero, zero
-	a.code, a.class, a.err, a.response, a.silence = r.Code, ledger.Clean(r.Class, 40), ledger.Clean(r.Error, maxErrorText), response(r), r.Silence
+	a.code, a.class, a.err, a.response, a.silence = r.Code, ledger.Clean(r.Class, 40), ledger.Clean(r.Error, ledger.MaxErrorText), response(r), r.Silence
 	a.cancelURL, a.newer = r.CancelURL, false
 	switch r.Status {
 	case ledger.Failed, ledger.WaitingApproval, ledger.WaitingBudget:
@@ -206,7 +201,7 @@ func response(r *ledger.Result) []byte {
 	if len(r.Response) == 0 {
 		return nil
 	}
-	return slices.Clone(r.Response[:min(len(r.Response), maxResponse)])
+	return slices.Clone(r.Response[:min(len(r.Response), ledger.MaxResponse)])
 }
 
 // markRecorded notes in the claim of each action that its result is committed, and that the action ended with its first result if that was

@@ -22,14 +22,7 @@ func (m *Memory) AskSeek(fence int32, topic ledger.TopicID, to int64, by, reason
 	m.seekIDs++
 	id := m.seekIDs
 	m.fences[fence-1].seek = &askedSeek{SeekRequest: ledger.SeekRequest{ID: id, To: to, By: by, Reason: reason}, topic: topic}
-	var listeners []func()
-	for _, notify := range m.listeners {
-		listeners = append(listeners, notify)
-	}
-	m.mu.Unlock()
-	for _, notify := range listeners {
-		notify()
-	}
+	m.tellListeners()
 	return id, nil
 }
 

@@ -111,14 +111,11 @@ func (p *Process) giveActions(w *partitionBatch, e *event, laneSeq int64, withRo
 			}
 		}
 		if dead {
-			a.status, a.class, a.err, a.finished = ledger.Dead, deadClass, "stood behind a gap that was given up", p.m.now()
+			a.status, a.class, a.err, a.finished = ledger.Dead, ledger.DeadClass, "stood behind a gap that was given up", p.m.now()
 		}
 		w.f.actions[a.laneSeq] = a
 	}
 }
-
-// deadClass is the class of an action that was given up with a gap. It parks no lane.
-const deadClass = "gap"
 
 // addRejected keeps a rejected record by its offset.
 func (w *partitionBatch) addRejected(i int) {

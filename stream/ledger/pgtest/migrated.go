@@ -111,6 +111,7 @@ func catalogOf(t testing.TB, url, name, first string) (catalog string, err error
 	}
 	err = conn.QueryRow(ctx, `WITH c AS MATERIALIZED (SELECT * FROM pg_class WHERE relnamespace = current_schema()::regnamespace)
 		SELECT concat_ws(' ', (SELECT concat_ws(' ', count(*), count(relacl), sum(relnatts), sum(relchecks), count(reloptions)) FROM c),
+			(SELECT md5(string_agg(attname, ' ' ORDER BY relname, attnum)) FROM pg_attribute JOIN c ON c.oid = attrelid),
 			(SELECT count(*) FROM pg_trigger JOIN c ON c.oid = tgrelid), (SELECT count(*) FROM pg_statistic JOIN c ON c.oid = starelid),
 			(SELECT count(*) FROM pg_proc WHERE pronamespace = current_schema()::regnamespace), (SELECT count(nspacl) FROM pg_namespace WHERE nspname = current_schema()),
 			(SELECT count(*) FROM identity), (SELECT string_agg(version_id::text, ',') FROM migrations), (SELECT string_agg(sum, ',') FROM migration_files))`).Scan(&catalog)

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgproto3"
+
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 )
 
@@ -42,6 +44,10 @@ type Cut struct {
 	Before bool
 	// During breaks it while the server executes the statement. What runs meanwhile is the test's to know.
 	During bool
+	// Fatal is a SQLSTATE with which the client hears the session end, in place of the answer to a pipeline whose last statement this is; with Told
+	// behind the answer, in place of ReadyForQuery. Not with Before or During.
+	Fatal string
+	Told  bool
 	// Then runs when the server has ended the session, before the client hears of it; with During, at once.
 	Then func()
 }
@@ -121,7 +127,7 @@ func (p *Proxy) serve(client net.Conn) {
 	p.mu.Lock()
 	p.ports = append(p.ports, int32(server.LocalAddr().(*net.TCPAddr).Port))
 	p.mu.Unlock()
-	var swallow atomic.Bool
+	var swallow swallow
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -133,8 +139,23 @@ func (p *Proxy) serve(client net.Conn) {
 	<-done
 }
 
+// swallow is whether the client hears no more, and then what it does not hear.
+type swallow struct {
+	atomic.Bool
+	unheard []byte
+}
+
+// answer is what the client hears of a cut with Fatal.
+func (c *Cut) answer(unheard []byte) (heard []byte) {
+	if ready := len(unheard) - 6; c.Told && ready > 0 { // ReadyForQuery is the last, and has 6 bytes
+		heard = unheard[:ready]
+	}
+	heard, _ = (&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: c.Fatal, Message: "the session ends"}).Encode(heard)
+	return heard
+}
+
 // answers passes on what the server says until it ends the session.
-func answers(client, server net.Conn, swallow *atomic.Bool) {
+func answers(client, server net.Conn, swallow *swallow) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := server.Read(buf)
@@ -145,6 +166,7 @@ func answers(client, server net.Conn, swallow *atomic.Bool) {
 			return
 		}
 		if swallow.Load() {
+			swallow.unheard = append(swallow.unheard, buf[:n]...)
 			continue
 		}
 		if _, err := client.Write(buf[:n]); err != nil && !swallow.Load() {
@@ -154,7 +176,7 @@ func answers(client, server net.Conn, swallow *atomic.Bool) {
 }
 
 // statements passes on what the client says, a statement at a time, up to the cut.
-func (p *Proxy) statements(client net.Conn, server *net.TCPConn, swallow *atomic.Bool, done chan struct{}) {
+func (p *Proxy) statements(client net.Conn, server *net.TCPConn, swallow *swallow, done chan struct{}) {
 	in := bufio.NewReaderSize(client, 64<<10)
 	unit, _, err := message(in, nil, true)
 	for err == nil {
@@ -178,6 +200,9 @@ func (p *Proxy) statements(client net.Conn, server *net.TCPConn, swallow *atomic
 			continue
 		}
 		swallow.Store(true)
+		if c.Fatal != "" {
+			unit, _ = (&pgproto3.Sync{}).Encode(unit) // has the server answer
+		}
 		if !c.Before {
 			_, _ = server.Write(unit)
 		}
@@ -189,6 +214,9 @@ func (p *Proxy) statements(client net.Conn, server *net.TCPConn, swallow *atomic
 			return
 		}
 		<-done
+		if c.Fatal != "" {
+			_, _ = client.Write(c.answer(swallow.unheard))
+		}
 		if c.Then != nil {
 			c.Then()
 		}

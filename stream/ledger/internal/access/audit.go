@@ -44,7 +44,7 @@ func (s *Store) BeginChange(ctx context.Context, c Change) (id int64, err error)
 	err = s.db.QueryRow(ctx, `INSERT INTO audit (actor, role, said_by, action, team, object, reason) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
 		pg.Clean(c.Actor, 200), c.Role, pg.Clean(c.By, 200), pg.Clean(c.Action, 100), pg.Clean(c.Team, 200), pg.Clean(c.Object, 1000), pg.Clean(c.Reason, 1000)).Scan(&id)
 	if err != nil {
-		return 0, unavailable("keep the change in the audit", err)
+		return 0, pg.Unavailable("keep the change in the audit", err)
 	}
 	return id, nil
 }
@@ -54,7 +54,7 @@ func (s *Store) EndChange(ctx context.Context, id int64, c Change) error {
 	tag, err := s.db.Exec(ctx, `UPDATE audit SET ended_at = now(), outcome = $2, detail = $3, team = CASE team WHEN '' THEN $4 ELSE team END, before = $5, after = $6
 		WHERE id = $1 AND ended_at IS NULL`, id, c.Outcome, pg.Clean(c.Detail, 1000), pg.Clean(c.Team, 200), orNull(c.Before), orNull(c.After))
 	if err != nil {
-		return unavailable("say in the audit what became of a change", err)
+		return pg.Unavailable("say in the audit what became of a change", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return schemas.Errorf(schemas.Conflict, "say in the audit what became of a change", "there is none with id %d that has not ended", id)
@@ -119,7 +119,7 @@ func (s *Store) Changes(ctx context.Context, q ChangeQuery) (list []Change, next
 		})
 	}
 	if err != nil {
-		return nil, "", unavailable(listing, err)
+		return nil, "", pg.Unavailable(listing, err)
 	}
 	if len(list) > q.Limit {
 		list = list[:q.Limit]

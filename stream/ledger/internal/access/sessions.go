@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -39,10 +40,7 @@ func (s *Store) CreateSession(ctx context.Context, n Session) error {
 		_, err = s.db.Exec(ctx, `INSERT INTO sessions (hash, token, name, role, teams, payloads, rules, expires_at)
 			VALUES ($1, nullif($2, ''), $3, $4, $5, $6, $7, now() + $8::interval)`, n.Hash[:], n.Token, n.Name, n.Role, n.Teams, n.Payloads, n.Rules, SessionLife)
 	}
-	if err != nil {
-		return unavailable(op, err)
-	}
-	return nil
+	return pg.Unavailable(op, err)
 }
 
 // Session returns a session that has not ended, by its hash. Kinds: NotFound, Unavailable.
@@ -57,7 +55,7 @@ func (s *Store) Session(ctx context.Context, hash [32]byte) (found Session, err 
 	case errors.Is(err, pgx.ErrNoRows):
 		return found, schemas.Errorf(schemas.NotFound, "read a session", "it has ended, or never was")
 	case err != nil:
-		return found, unavailable("read a session", err)
+		return found, pg.Unavailable("read a session", err)
 	}
 	return found, nil
 }
@@ -72,17 +70,14 @@ func scanSession(row pgx.CollectableRow) (n Session, err error) {
 // UsedSession notes that a session is used now. Within a minute it writes once, whichever processes call it.
 func (s *Store) UsedSession(ctx context.Context, id int64) error {
 	_, err := s.db.Exec(ctx, `UPDATE sessions SET used_at = now() WHERE id = $1 AND used_at < now() - interval '1 minute'`, id)
-	if err != nil {
-		return unavailable("note the use of a session", err)
-	}
-	return nil
+	return pg.Unavailable("note the use of a session", err)
 }
 
 // EndSession ends a session. Kinds: NotFound if there is none, Unavailable.
 func (s *Store) EndSession(ctx context.Context, id int64) error {
 	done, err := s.db.Exec(ctx, `DELETE FROM sessions WHERE id = $1`, id)
 	if err != nil {
-		return unavailable("end a session", err)
+		return pg.Unavailable("end a session", err)
 	}
 	if done.RowsAffected() == 0 {
 		return schemas.Errorf(schemas.NotFound, "end a session", "there is none of that number, or it has ended")

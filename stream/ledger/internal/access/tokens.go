@@ -43,13 +43,10 @@ const columns = `hash, name, role, teams, payloads, created_at, created_by, reas
 func (s *Store) Tokens(ctx context.Context) ([]Token, error) {
 	rows, err := s.db.Query(ctx, `SELECT `+columns+` FROM tokens ORDER BY name`)
 	if err != nil {
-		return nil, unavailable("read the tokens", err)
+		return nil, pg.Unavailable("read the tokens", err)
 	}
 	list, err := pgx.CollectRows(rows, scan)
-	if err != nil {
-		return nil, unavailable("read the tokens", err)
-	}
-	return list, nil
+	return list, pg.Unavailable("read the tokens", err)
 }
 
 func scan(row pgx.CollectableRow) (t Token, err error) {
@@ -72,10 +69,7 @@ func (s *Store) CreateToken(ctx context.Context, t Token) (Token, error) {
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "23505" { // unique_violation
 		return t, schemas.Errorf(schemas.Conflict, op, "there is a token of that name, or was: names are not used twice, so that it stays clear who did what; take another")
 	}
-	if err != nil {
-		return t, unavailable(op, err)
-	}
-	return t, nil
+	return t, pg.Unavailable(op, err)
 }
 
 // RevokeToken ends a token and returns it. Kinds: Invalid if by or reason is empty, NotFound, Conflict if it is revoked already, Unavailable.
@@ -93,7 +87,7 @@ func (s *Store) RevokeToken(ctx context.Context, name, by, reason string) (t Tok
 	case errors.Is(err, pgx.ErrNoRows):
 		return t, s.notRevoked(ctx, op, name)
 	case err != nil:
-		return t, unavailable(op, err)
+		return t, pg.Unavailable(op, err)
 	}
 	return t, nil
 }
@@ -102,7 +96,7 @@ func (s *Store) RevokeToken(ctx context.Context, name, by, reason string) (t Tok
 func (s *Store) notRevoked(ctx context.Context, op, name string) error {
 	var there bool
 	if err := s.db.QueryRow(ctx, `SELECT EXISTS (SELECT FROM tokens WHERE name = $1)`, name).Scan(&there); err != nil {
-		return unavailable(op, err)
+		return pg.Unavailable(op, err)
 	}
 	if there {
 		return schemas.Errorf(schemas.Conflict, op, "it is revoked already")
@@ -113,12 +107,5 @@ func (s *Store) notRevoked(ctx context.Context, op, name string) error {
 // UsedToken notes that a token is used now. Within a minute it writes once, whichever processes call it.
 func (s *Store) UsedToken(ctx context.Context, name string) error {
 	_, err := s.db.Exec(ctx, `UPDATE tokens SET used_at = now() WHERE name = $1 AND (used_at IS NULL OR used_at < now() - interval '1 minute')`, name)
-	if err != nil {
-		return unavailable("note the use of token "+name, err)
-	}
-	return nil
-}
-
-func unavailable(op string, err error) error {
-	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+	return pg.Unavailable("note the use of token "+name, err)
 }

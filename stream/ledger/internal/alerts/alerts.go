@@ -54,7 +54,7 @@ func (s *Store) NotifyAlert(ctx context.Context, t *Firing, silenced bool, repea
 		RETURNING coalesce(told_at = now() - ($7::bigint - $9::bigint) * interval '1 microsecond', false), since`, t.Key, t.Name, t.Severity, t.Labels,
 		pg.Clean(t.Summary, 1000), t.Since, repeat.Microseconds(), silenced, hold.Microseconds()).Scan(&notify, &t.Since)
 	if err != nil {
-		return false, unavailable("note that an alert fires", err)
+		return false, pg.Unavailable("note that an alert fires", err)
 	}
 	t.Since = t.Since.UTC()
 	return notify, nil
@@ -86,7 +86,7 @@ func (s *Store) exec(ctx context.Context, op string, alerts int, query string, a
 		return nil
 	}
 	if _, err := s.db.Exec(ctx, query, args...); err != nil {
-		return unavailable(op, err)
+		return pg.Unavailable(op, err)
 	}
 	return nil
 }
@@ -111,17 +111,14 @@ func (s *Store) FiringAlerts(ctx context.Context) ([]Firing, error) {
 func (s *Store) firing(ctx context.Context, op, query string, args ...any) ([]Firing, error) {
 	rows, err := s.db.Query(ctx, query, args...)
 	if err != nil {
-		return nil, unavailable(op, err)
+		return nil, pg.Unavailable(op, err)
 	}
 	list, err := pgx.CollectRows(rows, func(r pgx.CollectableRow) (t Firing, err error) {
 		err = r.Scan(&t.Key, &t.Name, &t.Severity, &t.Labels, &t.Summary, &t.Since)
 		t.Since = t.Since.UTC()
 		return t, err
 	})
-	if err != nil {
-		return nil, unavailable(op, err)
-	}
-	return list, nil
+	return list, pg.Unavailable(op, err)
 }
 
 // Silences lists the silences that have not ended, by their end.
@@ -129,13 +126,10 @@ func (s *Store) Silences(ctx context.Context) ([]Silence, error) {
 	rows, err := s.db.Query(ctx, `SELECT id, alert, team, reason, created_by, created_at, until FROM alert_silences
 		WHERE ended_at IS NULL AND until > now() ORDER BY until, id`)
 	if err != nil {
-		return nil, unavailable("read the silences", err)
+		return nil, pg.Unavailable("read the silences", err)
 	}
 	list, err := pgx.CollectRows(rows, scanSilence)
-	if err != nil {
-		return nil, unavailable("read the silences", err)
-	}
-	return list, nil
+	return list, pg.Unavailable("read the silences", err)
 }
 
 func scanSilence(r pgx.CollectableRow) (o Silence, err error) {
@@ -170,10 +164,7 @@ func (s *Store) Silence(ctx context.Context, o Silence, length time.Duration) (S
 	if err == nil {
 		o, err = pgx.CollectExactlyOneRow(rows, scanSilence)
 	}
-	if err != nil {
-		return o, unavailable(op, err)
-	}
-	return o, nil
+	return o, pg.Unavailable(op, err)
 }
 
 // Unsilence ends a silence, and returns it. Kinds: NotFound if it has ended or there was none, Invalid, Unavailable.
@@ -185,18 +176,14 @@ func (s *Store) Unsilence(ctx context.Context, id int64, by, reason string) (o S
 	rows, err := s.db.Query(ctx, `UPDATE alert_silences SET ended_at = now(), ended_by = $2, ended_reason = $3 WHERE id = $1 AND ended_at IS NULL AND until > now()
 		RETURNING id, alert, team, reason, created_by, created_at, until`, id, pg.Clean(by, 200), pg.Clean(reason, 1000))
 	if err != nil {
-		return o, unavailable(op, err)
+		return o, pg.Unavailable(op, err)
 	}
 	list, err := pgx.CollectRows(rows, scanSilence)
 	switch {
 	case err != nil:
-		return o, unavailable(op, err)
+		return o, pg.Unavailable(op, err)
 	case len(list) == 0:
 		return o, schemas.Errorf(schemas.NotFound, op, "there is none that has not ended; `forebay alerts list` has them")
 	}
 	return list[0], nil
-}
-
-func unavailable(op string, err error) error {
-	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
 }

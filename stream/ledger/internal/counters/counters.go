@@ -7,7 +7,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/ledger/internal/pg"
 	"github.com/jackc/pgx/v5"
 )
@@ -115,7 +114,7 @@ func (s *Store) Count(ctx context.Context, asks []Ask) ([]Grant, error) {
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "count what is used of limits", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("count what is used of limits", err)
 	}
 	return grants, nil
 }
@@ -160,7 +159,7 @@ func (s *Store) CountersUsed(ctx context.Context, prefix string, share, n int) (
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "list what is used of limits", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("list what is used of limits", err)
 	}
 	return list, nil
 }
@@ -181,7 +180,7 @@ func (s *Store) CountersOf(ctx context.Context, names []string) (map[string]Used
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read what is used of limits", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("read what is used of limits", err)
 	}
 	return all, nil
 }
@@ -192,7 +191,7 @@ func (s *Store) ForgetCounters(ctx context.Context, n int64) error {
 	for {
 		done, err := s.db.Exec(ctx, `DELETE FROM counters WHERE name = ANY (ARRAY(SELECT name FROM counters WHERE until < now() - interval '1 minute' LIMIT $1 FOR UPDATE SKIP LOCKED))`, n)
 		if err != nil {
-			return &schemas.Error{Kind: schemas.Unavailable, Op: "forget what was used of limits", Err: pg.Redact(err)}
+			return pg.Unavailable("forget what was used of limits", err)
 		}
 		if done.RowsAffected() < n {
 			return nil

@@ -84,9 +84,4 @@ func (s *Store) DecidesBy(ctx context.Context, id [16]byte, subscription string)
 	return list[0], nil
 }
 
-func unavailable(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &schemas.Error{Kind: schemas.Unavailable, Op: "compare what processes decide by", Err: pg.Redact(err)}
-}
+func unavailable(err error) error { return pg.Unavailable("compare what processes decide by", err) }

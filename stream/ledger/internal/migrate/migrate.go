@@ -43,7 +43,7 @@ func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.
 	db := stdlib.OpenDB(*own)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := createSchema(ctx, db, schema); err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	if err := prepare(ctx, conn, schema, op); err != nil {
 		return nil, err
@@ -73,17 +73,14 @@ func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.
 		err = fmt.Errorf("another transaction holds a table for longer than running processes may be kept waiting, such as a pg_dump: "+
 			"run this again once it has ended (pg_stat_activity, pg_locks): %w", err)
 	}
-	if err != nil {
-		return ran, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-	}
-	return ran, nil
+	return ran, pg.Unavailable(op, err)
 }
 
 // prepare refuses the ledger of another build, and keeps in the schema what is to be run.
 func prepare(ctx context.Context, cfg *pgx.ConnConfig, schema, op string) error {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return pg.Unavailable(op, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	have, want, _, err := Check(ctx, conn, schema, op)

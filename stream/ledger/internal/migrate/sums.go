@@ -81,7 +81,7 @@ func Check(ctx context.Context, from querier, schema, op string) (have, want int
 		kept, _, err = readFiles(ctx, from, `SELECT version, sum, serves FROM migration_files`)
 	}
 	if err != nil {
-		return 0, want, found, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return 0, want, found, pg.Unavailable(op, err)
 	}
 	for version := range run {
 		k, known := kept[version]
@@ -143,8 +143,5 @@ func keepFiles(ctx context.Context, conn *pgx.Conn, op string) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-	}
-	return nil
+	return pg.Unavailable(op, err)
 }

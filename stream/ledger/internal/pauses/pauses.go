@@ -59,11 +59,11 @@ func (s *Store) Destinations(ctx context.Context) (map[string]State, error) {
 		FULL JOIN (SELECT destination, max(ended_at) AS resumed_at FROM pauses WHERE ended_at > now() - interval '30 days' GROUP BY destination) r
 		ON r.destination = coalesce(d.name, p.destination)`)
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[destinationRow])
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return nil, pg.Unavailable(op, err)
 	}
 	states := map[string]State{}
 	for _, r := range found {
@@ -131,7 +131,7 @@ func (s *Store) EndedPauses(ctx context.Context) (map[string][]Span, error) {
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the pauses of destinations", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("read the pauses of destinations", err)
 	}
 	return ended, nil
 }
@@ -148,10 +148,7 @@ func (s *Store) PauseDestination(ctx context.Context, name string, p Pause) (Pau
 		ON CONFLICT (destination) WHERE ended_at IS NULL DO UPDATE SET paused_at = pauses.paused_at
 		RETURNING paused_at, paused_by, class, reason`, name, pg.Clean(p.By, 200), pg.Clean(p.Class, 100), pg.Clean(p.Reason, 1000)).
 		Scan(&p.At, &p.By, &p.Class, &p.Reason)
-	if err != nil {
-		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-	}
-	return p, nil
+	return p, pg.Unavailable(op, err)
 }
 
 // ResumeDestination ends the pause of a destination and returns that pause. In the same transaction it removes the note since when the
@@ -176,7 +173,7 @@ func (s *Store) ResumeDestination(ctx context.Context, name, by, reason string) 
 	case errors.Is(err, pgx.ErrNoRows):
 		return p, schemas.Errorf(schemas.Conflict, op, "it is not paused")
 	case err != nil:
-		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return p, pg.Unavailable(op, err)
 	}
 	return p, nil
 }
@@ -190,10 +187,7 @@ func (s *Store) EndHold(ctx context.Context, name, by, reason string) error {
 	}
 	_, err := s.db.Exec(ctx, `INSERT INTO pauses (destination, paused_by, class, reason, ended_at, ended_by, ended_reason)
 		VALUES ($1, 'forebay', 'throttled', 'Retry-After', now(), $2, $3)`, name, pg.Clean(by, 200), pg.Clean(reason, 1000))
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-	}
-	return nil
+	return pg.Unavailable(op, err)
 }
 
 // FailDestination stores since when nothing gets through to a destination, and since when its breaker is open; times that are stored already
@@ -207,10 +201,7 @@ func (s *Store) FailDestination(ctx context.Context, name string, since, openSin
 			VALUES ($1, now() - $2::bigint * interval '1 microsecond', now() - $3::bigint * interval '1 microsecond')
 			ON CONFLICT (name) DO UPDATE SET away_since = EXCLUDED.away_since WHERE destinations.away_since IS NULL`, name, age(since), age(openSince))
 	}
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: fmt.Sprintf("keep how destination %s fares", name), Err: pg.Redact(err)}
-	}
-	return nil
+	return pg.Unavailable(fmt.Sprintf("keep how destination %s fares", name), err)
 }
 
 // EndOutage stores that the breaker of a destination is open no more, though something may fail there still. Where it is an outage, from
@@ -219,10 +210,7 @@ func (s *Store) EndOutage(ctx context.Context, name string, outage bool) error {
 	_, err := s.db.Exec(ctx, `WITH was AS (SELECT away_since FROM destinations WHERE name = $1 AND away_since IS NOT NULL FOR UPDATE),
 		ended AS (UPDATE destinations SET away_since = NULL WHERE name = $1 AND EXISTS (SELECT FROM was))
 		INSERT INTO outages (destination, from_at, to_at) SELECT $1, away_since, now() FROM was WHERE $2 AND away_since < now()`, name, outage)
-	if err != nil {
-		return &schemas.Error{Kind: schemas.Unavailable, Op: "keep that the breaker of destination " + name + " is open no more", Err: pg.Redact(err)}
-	}
-	return nil
+	return pg.Unavailable("keep that the breaker of destination "+name+" is open no more", err)
 }
 
 // endOutage forgets since when a destination fails, and keeps for how long it was away.

@@ -3,7 +3,6 @@ package pauses
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
 // A pause may be of more than one subscription or destination: of all subscriptions, of those of a team, or of all destinations of an agent. It
@@ -31,17 +30,12 @@ func OfSubscription(states map[string]SubscriptionState, name string) (sum Subsc
 		if sum.Paused == nil {
 			sum.Paused, sum.Since, by = s.Paused.of(key), s.Since, key
 		}
-		sum.Since = earlier(sum.Since, s.Since)
+		if s.Since.Before(sum.Since) {
+			sum.Since = s.Since
+		}
 	}
 	slices.SortFunc(sum.Ended, func(a, b Span) int { return a.From.Compare(b.From) })
 	return sum, by
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // OfDestination returns what is kept of a destination; where it is not paused itself, with the pause of its agent.

@@ -42,7 +42,7 @@ func (s *Store) Subscriptions(ctx context.Context) (map[string]SubscriptionState
 		})
 	}
 	if err != nil {
-		return nil, &schemas.Error{Kind: schemas.Unavailable, Op: "read the pauses of subscriptions", Err: pg.Redact(err)}
+		return nil, pg.Unavailable("read the pauses of subscriptions", err)
 	}
 	return states, nil
 }
@@ -58,10 +58,7 @@ func (s *Store) PauseSubscription(ctx context.Context, name, by, reason string) 
 	err = s.db.QueryRow(ctx, `INSERT INTO subscription_pauses (subscription, paused_by, reason) VALUES ($1, $2, $3)
 		ON CONFLICT (subscription) WHERE ended_at IS NULL DO UPDATE SET paused_at = subscription_pauses.paused_at
 		RETURNING paused_at, paused_by, reason`, name, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&p.At, &p.By, &p.Reason)
-	if err != nil {
-		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
-	}
-	return p, nil
+	return p, pg.Unavailable(op, err)
 }
 
 // ResumeSubscription ends the pause of a subscription and returns that pause. Errors are of kind Conflict if it is not paused, Invalid if
@@ -78,7 +75,7 @@ func (s *Store) ResumeSubscription(ctx context.Context, name, by, reason string)
 	case errors.Is(err, pgx.ErrNoRows):
 		return p, schemas.Errorf(schemas.Conflict, op, "it is not paused")
 	case err != nil:
-		return p, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return p, pg.Unavailable(op, err)
 	}
 	return p, nil
 }

@@ -6,8 +6,17 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/jackc/pgx/v5/pgconn"
 )
+
+// Unavailable wraps an error of the database for the caller, without the secrets that may be in it; nil for nil.
+func Unavailable(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: Redact(err)}
+}
 
 // Redact returns an error whose text has nothing secret of the URL: of an error of connecting, one with host and port and without user,
 // password and database. errors.Is and errors.As find in it what they found in err.

@@ -78,7 +78,7 @@ func (s *Sweeper) Sweep(ctx context.Context, cfg Config) (Swept, error) {
 	var swept Swept
 	all, err := s.subscriptions(ctx)
 	if err != nil {
-		return swept, &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: pg.Redact(err)}
+		return swept, pg.Unavailable(op, err)
 	}
 	var failed []error
 	for _, one := range all {
