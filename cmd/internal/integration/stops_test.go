@@ -405,6 +405,7 @@ func TestLostLedgerHistory(t *testing.T) {
 	r := deploy(t, rig.SharedKafka(t), options{})
 	r.serve("intake")
 	stream := r.serve("stream")
+	r.waitOwned(stream, 6) // or the copy does not know a partition that was claimed late, and it stops, too
 	const entities = 12
 	r.deliverAll(entities, 1, issues)
 	r.agent.waitActed(t, entities, time.Minute)
