@@ -377,12 +377,13 @@ func leftOut(p *dlqAskPage, i *api.DeadLetterItem) string {
 type dlqProgressPage struct {
 	Words    verbWords
 	Group    string
-	Asked    int // how many it was asked of
-	Waits    int // how many of those wait for the owners of their partitions
-	Done     int // how many do not
-	Left     int // dead letters of the group that nothing waits for
-	Again    int // those of them that died after it was asked
-	More     bool
+	Asked    int    // how many it was asked of
+	Waits    int    // how many of those wait for the owners of their partitions
+	Done     int    // how many do not
+	Left     int    // dead letters of the group that nothing waits for
+	Again    int    // those of them that died after it was asked
+	Behind   bool   // it has looked from where the ask began, which is behind the start of the group
+	More     bool   // the group has more than it has looked through
 	Reload   string // link to this page
 	Next     string // link to the dry run of what is left
 	Unlisted bool   // the group has no dead letter any more
@@ -408,26 +409,29 @@ func (c *Console) progress(ctx context.Context, r *http.Request) (any, error) {
 	if !known || err1 != nil || err2 != nil || total < 0 || f.Group == "" {
 		return nil, schemas.Errorf(schemas.Invalid, "", "this is no address of something that was asked: begin with the dead letters")
 	}
-	p := &dlqProgressPage{Words: words, Group: f.Group, Asked: total, Reload: "/console/dlq/progress?" + q.Encode()}
-	f.Limit = maxRows
-	page, err := c.API.DeadLetters(ctx, f)
-	if schemas.KindOf(err) == schemas.NotFound {
-		p.Done, p.Unlisted = total, true
-		return p, nil
-	}
-	for i := range page.Items {
-		switch d := &page.Items[i]; {
-		case d.Asked:
-			p.Waits++
-		case d.DiedAt.After(until):
-			p.Again++
-			fallthrough
-		default:
-			p.Left++
+	p := &dlqProgressPage{Words: words, Group: f.Group, Asked: total, Behind: f.Cursor != "", More: true, Reload: "/console/dlq/progress?" + q.Encode(),
+		Next: deadLettersLink("/console/dlq/"+q.Get("verb"), f)}
+	f.Limit, f.Uncounted = maxRows, true
+	for looks := 0; p.More && looks < maxLooks; looks++ {
+		page, err := c.API.DeadLetters(ctx, f)
+		if err != nil && schemas.KindOf(err) != schemas.NotFound { // that the group has none any more
+			return nil, err
 		}
+		for i := range page.Items {
+			switch d := &page.Items[i]; {
+			case d.Asked:
+				p.Waits++
+			case d.DiedAt.After(until):
+				p.Again++
+				fallthrough
+			default:
+				p.Left++
+			}
+		}
+		f.Cursor, p.More = page.Next, page.Next != ""
 	}
-	p.Waits, p.More, p.Unlisted = min(p.Waits, total), page.Next != "", len(page.Items) == 0
+	p.Unlisted = p.Waits+p.Left == 0 && !p.Behind
+	p.Waits = min(p.Waits, total)
 	p.Done = total - p.Waits
-	p.Next = deadLettersLink("/console/dlq/"+q.Get("verb"), f)
-	return p, err
+	return p, nil
 }

@@ -158,6 +158,39 @@ func TestALargeGroupIsReachedWhole(t *testing.T) {
 	}
 }
 
+// TestHowFarItIsOfALargeGroup: what waits for its owner is found wherever it is in the group; where that cannot be, the page says so.
+func TestHowFarItIsOfALargeGroup(t *testing.T) {
+	t.Parallel()
+	for _, flagged := range []int{600, maxLooks * maxAsked, 2 * maxLooks * maxAsked} { // from which the page of the plan leads to those behind
+		f := newFake()
+		f.largeGroup(flagged+201, flagged)
+		h := f.handler(t, nil)
+		s := get(t, h, "/console/dlq/replay?group=g1")
+		for strings.Contains(s.source, "look behind these") {
+			s = get(t, h, s.link("look behind these"))
+		}
+		form := values(s)
+		form.Set("reason", "mended")
+		s = post(t, h, "/console/dlq/replay", form)
+		s.says("p", "200 asked to run again")
+		for n := range f.dead {
+			f.dead[n].Asked = slices.Contains(f.replayed, f.dead[n].ID)
+		}
+		f.replayed = nil
+		s = get(t, h, s.link("How far it is"))
+		s.says("p", "0 of 200 done, 200 wait for the owners of their partitions.", map[bool]string{true: "1 dead letters of the group are left behind where this began.", false: "601 dead letters of the group are left."}[flagged > 600])
+		get(t, h, s.link("Replay what is left…")).says("p", "1 dead letter is replayed")
+		for n := range f.dead {
+			f.dead[n].Asked = false
+		}
+		get(t, h, s.link("Look again")).says("p", "200 of 200 done, 0 wait for the owners of their partitions.")
+	}
+	f := newFake()
+	f.largeGroup(maxLooks*maxRows+1, 0)
+	f.dead[0].Asked = true
+	get(t, f.handler(t, nil), progressURL).says("p", "At most 1 of 2 done, at least 1 wait for the owners of their partitions. 4999 or more dead letters of the group are left.")
+}
+
 // TestBehindWhatIsLookedThrough: a page looks through so many and no more, and leads to those behind.
 func TestBehindWhatIsLookedThrough(t *testing.T) {
 	t.Parallel()
