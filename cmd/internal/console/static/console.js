@@ -14,7 +14,7 @@ if (body) {
   const button = document.querySelector("#live");
   const status = document.querySelector("#live-status");
   const login = document.querySelector("#live-login");
-  const most = 200; // rows that are kept
+  const most = 700; // rows that are kept: more than a page has when it is loaded
   let after = body.dataset.after;
   let paused = false;
   let source = null;
@@ -32,6 +32,7 @@ if (body) {
     };
     source.addEventListener("trouble", (e) => { status.textContent = e.data ? "Not all is shown: " + e.data : "Live"; });
     source.addEventListener("ended", (e) => { close(); end(e.data); });
+    source.addEventListener("gap", (e) => body.prepend(gap(e.data)));
     source.addEventListener("row", (e) => { after = e.lastEventId || after; show(e.data); });
   }
 
@@ -70,8 +71,24 @@ if (body) {
     const old = [...body.rows].find((r) => r.dataset.key === row.dataset.key);
     if (old) old.replaceWith(row);
     else body.prepend(row);
-    while (body.rows.length > most) body.lastElementChild.remove();
+    if (body.rows.length > most) { // the next page begins behind what is removed
+      while (body.rows.length >= most) body.lastElementChild.remove();
+      body.append(gap("the oldest were removed"));
+      document.querySelector("nav.turn")?.remove();
+    }
     document.querySelector("#nothing")?.remove();
+  }
+
+  // gap makes a row that stands where rows are missing.
+  function gap(why) {
+    const row = document.createElement("tr");
+    const cell = row.insertCell();
+    const link = document.createElement("a");
+    cell.colSpan = 10;
+    link.href = location.pathname + location.search;
+    link.textContent = "load the page again";
+    cell.append(`Not all is shown here: ${why}; `, link);
+    return row;
   }
 
   button.hidden = false;
