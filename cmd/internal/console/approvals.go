@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -14,7 +15,7 @@ import (
 type approvalsPage struct {
 	listed
 	States []string
-	State  string // what is shown; empty: all
+	State  string // what is shown, or any
 	Page   api.Page[api.ApprovalItem]
 }
 
@@ -24,8 +25,9 @@ func (c *Console) approvals(ctx context.Context, r *http.Request) (any, error) {
 	if err := api.OnlyKnown(r, "team", "state", "limit", "cursor"); err != nil {
 		return nil, err
 	}
-	if q.Has("state") { // an empty one is any
-		p.State = q.Get("state")
+	if q.Has("state") {
+		p.State = cmp.Or(q.Get("state"), "any")
+		q.Set("state", p.State) // so that the links to other pages have it
 	}
 	n, err := limit(q.Get("limit"))
 	if err != nil {

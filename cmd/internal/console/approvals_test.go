@@ -83,6 +83,22 @@ func TestApprovalPages(t *testing.T) {
 	}
 }
 
+// The pages behind the first one are of the same state, which may be any.
+func TestPagesOfApprovalsOfAnyState(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.question.State = "denied"
+	h := f.handler(t, nil)
+	for _, state := range []string{"any", "", "denied"} {
+		s := get(t, h, "/console/approvals?state="+state)
+		s.says("td", "denied")
+		s = get(t, h, s.link("Next page"))
+		s.says("td", "denied")
+		get(t, h, s.link("Newest")).says("td", "denied")
+	}
+	get(t, h, "/console/approvals").says("p", "Nothing waits for a person's word.")
+}
+
 // Only those whose role is asked see the forms, and can send them; what is sent is seen by those who may see what events carry.
 func TestApprovalPageOfARole(t *testing.T) {
 	t.Parallel()

@@ -30,23 +30,23 @@ var verbs = map[string]verbWords{
 
 // dlqAskPage is what asking something of a dead letter or of a group would do; after it was asked, what became of it.
 type dlqAskPage struct {
-	Verb          string
-	Words         verbWords
-	Others        []string              // the verbs that can be asked instead
-	Action, Group string                // what it is about: the one or the other
-	One           *api.DeadLetterDetail // the dead letter, where it is one
-	Rows          []dlqAskRow
-	Will          int    // how many it is about, or was
-	Behind        int64  // how many events wait behind them, at least
-	Stale         int    // how many of those did not run: their entities had newer versions
-	LeftOut       int    // how many it is not about
-	Cursor        string // where in the group it begins: behind what was looked at before; empty: at its start
-	Next          string // where what it has not looked at begins; empty: it has looked at the whole group
-	Full          bool   // it has found as many as are asked at once; else it has looked through as much of the group as it may
-	Until         string // dead letters that died later are not meant
-	Asked         bool   // it was done; else this is a dry run
-	Form          *form
-	Progress      string // link to how far it is
+	Verb     string
+	Words    verbWords
+	Others   []string              // the verbs that can be asked instead
+	Action   string                // the one that it is about; empty: those of a group
+	Of       api.DeadLetterFilter  // the group, under which filters, and where in it the page begins: behind what was looked at before
+	One      *api.DeadLetterDetail // the dead letter, where it is one
+	Rows     []dlqAskRow
+	Will     int    // how many it is about, or was
+	Behind   int64  // how many events wait behind them, at least
+	Stale    int    // how many of those did not run: their entities had newer versions
+	LeftOut  int    // how many it is not about
+	Next     string // where what it has not looked at begins; empty: it has looked at the whole group
+	Full     bool   // it has found as many as are asked at once; else it has looked through as much of the group as it may
+	Until    string // dead letters that died later are not meant
+	Asked    bool   // it was done; else this is a dry run
+	Form     *form
+	Progress string // link to how far it is
 }
 
 // Link leads to what another verb would do with the same.
@@ -54,18 +54,35 @@ func (p dlqAskPage) Link(verb string) string {
 	if p.Action != "" {
 		return "/console/dlq/" + verb + "?" + url.Values{"action": {p.Action}}.Encode()
 	}
-	return p.behind(verb, p.Cursor)
+	return p.behind(verb, p.Of.Cursor)
 }
 
 // Further leads to what the same verb would do with those of the group that were not looked at.
 func (p dlqAskPage) Further() string { return p.behind(p.Verb, p.Next) }
 
 func (p dlqAskPage) behind(verb, cursor string) string {
-	q := url.Values{"group": {p.Group}}
-	if cursor != "" {
-		q.Set("cursor", cursor)
+	p.Of.Cursor = cursor
+	return deadLettersLink("/console/dlq/"+verb, p.Of)
+}
+
+// Flags are those with which `forebay dlq` asks the same of the whole group.
+func (p dlqAskPage) Flags() string {
+	var flags strings.Builder
+	for _, f := range p.filters() {
+		flags.WriteString(" --" + f.Name + " " + inQuotes(f.Value))
 	}
-	return "/console/dlq/" + verb + "?" + q.Encode()
+	return flags.String()
+}
+
+// filters are those that are set, the group among them.
+func (p dlqAskPage) filters() (set []field) {
+	of := filtersOf(p.Of)
+	for _, name := range deadFilters {
+		if of.Has(name) {
+			set = append(set, field{name, of.Get(name)})
+		}
+	}
+	return set
 }
 
 // dlqAskRow is one dead letter of them.
@@ -82,24 +99,27 @@ const (
 	maxLooks = 10
 )
 
-func newAskPage(verb, action, group, cursor string) *dlqAskPage {
-	p := &dlqAskPage{Verb: verb, Words: verbs[verb], Action: action, Group: group, Cursor: cursor}
+func newAskPage(verb string, q url.Values) (p *dlqAskPage, err error) {
+	p = &dlqAskPage{Verb: verb, Words: verbs[verb], Action: q.Get("action")}
 	for _, other := range []string{api.VerbReplay, api.VerbDiscard, api.VerbResolve} {
 		if other != verb {
 			p.Others = append(p.Others, other)
 		}
 	}
-	return p
+	p.Of, err = deadLetterFilter(q)
+	return p, err
 }
 
 // planAsk makes the page that says what asking would do, and does nothing.
 func (c *Console) planAsk(verb string) func(context.Context, *http.Request) (any, error) {
 	return func(ctx context.Context, r *http.Request) (any, error) {
-		if err := api.OnlyKnown(r, "action", "group", "cursor"); err != nil {
+		if err := api.OnlyKnown(r, append(deadFilters, "action", "cursor")...); err != nil {
 			return nil, err
 		}
-		q := r.URL.Query()
-		p := newAskPage(verb, q.Get("action"), q.Get("group"), q.Get("cursor"))
+		p, err := newAskPage(verb, r.URL.Query())
+		if err != nil {
+			return nil, err
+		}
 		items, left, err := c.chosen(ctx, p)
 		if err != nil {
 			return nil, err
@@ -150,12 +170,12 @@ func (p *dlqAskPage) form(ctx context.Context, s submission) {
 			team, ids = row.Team, append(ids, row.ID) // the API has answered for this row, so who asks may see it; all are of one team
 		}
 	}
-	p.Form = formFor(ctx, access.Respond, team, "/console/dlq/"+p.Verb, fmt.Sprintf("%s %d %s", p.Words.Button, p.Will, what), field{"action", p.Action}, field{"group", p.Group}, field{"until", p.Until})
+	p.Form = formFor(ctx, access.Respond, team, "/console/dlq/"+p.Verb, fmt.Sprintf("%s %d %s", p.Words.Button, p.Will, what), field{"action", p.Action}, field{"until", p.Until})
 	if p.Form == nil { // who asks may only look
 		return
 	}
-	if p.Group != "" {
-		p.Form.Hidden = append(p.Form.Hidden, field{"ids", strings.Join(ids, ",")}, field{"cursor", p.Cursor})
+	if p.Action == "" {
+		p.Form.Hidden = append(append(p.Form.Hidden, p.filters()...), field{"ids", strings.Join(ids, ",")}, field{"cursor", p.Of.Cursor})
 	}
 	p.Form.Reason, p.Form.By = s.Reason, s.Get("by")
 	if p.One != nil && p.Verb == api.VerbReplay {
@@ -171,14 +191,17 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 		if err != nil {
 			return nil, err
 		}
-		p := newAskPage(verb, s.Get("action"), s.Get("group"), s.Get("cursor"))
+		p, err := newAskPage(verb, s.Values)
+		if err != nil {
+			return nil, err
+		}
 		p.Until = s.Get("until")
 		until, err := time.Parse(time.RFC3339Nano, p.Until)
 		if err != nil {
 			return nil, schemas.Errorf(schemas.Invalid, "", "the form has no time until which it holds: begin with the dead letters")
 		}
 		var items []api.DeadLetterItem
-		if p.Group != "" && p.Action == "" {
+		if p.Of.Group != "" && p.Action == "" {
 			items, err = c.planned(ctx, p, s.Get("ids"))
 		} else {
 			items, _, err = c.chosen(ctx, p)
@@ -202,8 +225,8 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 		p.Asked = true
 		force := s.Get("force") != "" && p.One != nil && verb == api.VerbReplay // of a group, nobody has looked at each
 		err = c.ask(ctx, p, kept, api.DeadLetterRequest{Reason: s.Reason, By: s.By, Force: force, Watch: p.One != nil && verb == api.VerbReplay})
-		if p.Group != "" {
-			p.Progress = progressLink(verb, p.Group, p.Will, until)
+		if p.Action == "" {
+			p.Progress = p.progressLink(until)
 		}
 		return p, err
 	}
@@ -212,7 +235,7 @@ func (c *Console) askAll(verb string) func(context.Context, *http.Request) (any,
 // chosen returns the dead letters that a page is about, in lane order, and those of them that it leaves out at once.
 func (c *Console) chosen(ctx context.Context, p *dlqAskPage) (items []api.DeadLetterItem, left []dlqAskRow, err error) {
 	switch {
-	case p.Action == "" && p.Group == "" || p.Action != "" && p.Group != "":
+	case p.Action == "" && p.Of.Group == "" || p.Action != "" && len(p.filters()) > 0:
 		return nil, nil, schemas.Errorf(schemas.Invalid, "", "either an action or a group is meant")
 	case p.Action != "":
 		d, err := c.API.DeadLetter(ctx, p.Action)
@@ -230,9 +253,11 @@ func (c *Console) chosen(ctx context.Context, p *dlqAskPage) (items []api.DeadLe
 // ofGroup looks through a group until maxAsked are found that can be asked, or maxLooks pages were read. Left are those that cannot be; p.Next
 // says where the rest of the group begins. Where a page of the list has more than are asked, it begins with that page.
 func (c *Console) ofGroup(ctx context.Context, p *dlqAskPage) (items []api.DeadLetterItem, left []dlqAskRow, err error) {
-	p.Next = p.Cursor
+	p.Next = p.Of.Cursor
 	for range maxLooks {
-		page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxAsked, Cursor: p.Next})
+		f := p.Of
+		f.Limit, f.Cursor = maxAsked, p.Next
+		page, err := c.API.DeadLetters(ctx, f)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -352,52 +377,61 @@ func leftOut(p *dlqAskPage, i *api.DeadLetterItem) string {
 type dlqProgressPage struct {
 	Words    verbWords
 	Group    string
-	Asked    int // how many it was asked of
-	Waits    int // how many of those wait for the owners of their partitions
-	Done     int // how many do not
-	Left     int // dead letters of the group that nothing waits for
-	Again    int // those of them that died after it was asked
-	More     bool
+	Asked    int    // how many it was asked of
+	Waits    int    // how many of those wait for the owners of their partitions
+	Done     int    // how many do not
+	Left     int    // dead letters of the group that nothing waits for
+	Again    int    // those of them that died after it was asked
+	Behind   bool   // it has looked from where the ask began, which is behind the start of the group
+	More     bool   // the group has more than it has looked through
 	Reload   string // link to this page
 	Next     string // link to the dry run of what is left
 	Unlisted bool   // the group has no dead letter any more
 }
 
-func progressLink(verb, group string, total int, until time.Time) string {
-	return "/console/dlq/progress?" + url.Values{"verb": {verb}, "group": {group}, "asked": {strconv.Itoa(total)}, "until": {until.Format(time.RFC3339Nano)}}.Encode()
+func (p *dlqAskPage) progressLink(until time.Time) string {
+	return deadLettersLink("/console/dlq/progress", p.Of) + "&" + url.Values{"verb": {p.Verb}, "asked": {strconv.Itoa(p.Will)}, "until": {until.Format(time.RFC3339Nano)}}.Encode()
 }
 
 // progress says how far it is with what was asked of a group.
 func (c *Console) progress(ctx context.Context, r *http.Request) (any, error) {
-	if err := api.OnlyKnown(r, "verb", "group", "asked", "until"); err != nil {
+	if err := api.OnlyKnown(r, append(deadFilters, "cursor", "verb", "asked", "until")...); err != nil {
 		return nil, err
 	}
 	q := r.URL.Query()
 	words, known := verbs[q.Get("verb")]
 	total, err1 := strconv.Atoi(q.Get("asked"))
 	until, err2 := time.Parse(time.RFC3339Nano, q.Get("until"))
-	if !known || err1 != nil || err2 != nil || total < 0 || q.Get("group") == "" {
+	f, err := deadLetterFilter(q)
+	if err != nil {
+		return nil, err
+	}
+	if !known || err1 != nil || err2 != nil || total < 0 || f.Group == "" {
 		return nil, schemas.Errorf(schemas.Invalid, "", "this is no address of something that was asked: begin with the dead letters")
 	}
-	p := &dlqProgressPage{Words: words, Group: q.Get("group"), Asked: total, Reload: "/console/dlq/progress?" + q.Encode()}
-	page, err := c.API.DeadLetters(ctx, api.DeadLetterFilter{Group: p.Group, Limit: maxRows})
-	if schemas.KindOf(err) == schemas.NotFound {
-		p.Done, p.Unlisted = total, true
-		return p, nil
-	}
-	for i := range page.Items {
-		switch d := &page.Items[i]; {
-		case d.Asked:
-			p.Waits++
-		case d.DiedAt.After(until):
-			p.Again++
-			fallthrough
-		default:
-			p.Left++
+	p := &dlqProgressPage{Words: words, Group: f.Group, Asked: total, Behind: f.Cursor != "", More: true, Reload: "/console/dlq/progress?" + q.Encode(),
+		Next: deadLettersLink("/console/dlq/"+q.Get("verb"), f)}
+	f.Limit, f.Uncounted = maxRows, true
+	for looks := 0; p.More && looks < maxLooks; looks++ {
+		page, err := c.API.DeadLetters(ctx, f)
+		if err != nil && schemas.KindOf(err) != schemas.NotFound { // that the group has none any more
+			return nil, err
 		}
+		for i := range page.Items {
+			switch d := &page.Items[i]; {
+			case d.Asked:
+				p.Waits++
+			case d.DiedAt.After(until):
+				p.Again++
+				fallthrough
+			default:
+				p.Left++
+			}
+		}
+		f.Cursor, p.More = page.Next, page.Next != ""
 	}
-	p.Waits, p.More, p.Unlisted = min(p.Waits, total), page.Next != "", len(page.Items) == 0
+	p.Unlisted = p.Waits+p.Left == 0 && !p.Behind
+	p.Waits = min(p.Waits, total)
 	p.Done = total - p.Waits
-	p.Next = "/console/dlq/" + q.Get("verb") + "?" + url.Values{"group": {p.Group}}.Encode()
-	return p, err
+	return p, nil
 }

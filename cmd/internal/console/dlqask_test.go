@@ -20,7 +20,7 @@ func TestDiscardOfOne(t *testing.T) {
 	h := f.handler(t, nil)
 	s := get(t, h, get(t, h, deadURL).link("discard"))
 	s.says("p", "1 dead letter is discarded for good. 3 events or more wait behind, and go on without it.", "Nothing was done yet.")
-	if len(s.all("input")) != 5 { // three hidden, the reason and who asks: there is nothing to force
+	if len(s.all("input")) != 4 { // two hidden, the reason and who asks: there is nothing to force
 		t.Errorf("the form has %d inputs", len(s.all("input")))
 	}
 	form := values(s)
@@ -158,6 +158,39 @@ func TestALargeGroupIsReachedWhole(t *testing.T) {
 	}
 }
 
+// TestHowFarItIsOfALargeGroup: what waits for its owner is found wherever it is in the group; where that cannot be, the page says so.
+func TestHowFarItIsOfALargeGroup(t *testing.T) {
+	t.Parallel()
+	for _, flagged := range []int{600, maxLooks * maxAsked, 2 * maxLooks * maxAsked} { // from which the page of the plan leads to those behind
+		f := newFake()
+		f.largeGroup(flagged+201, flagged)
+		h := f.handler(t, nil)
+		s := get(t, h, "/console/dlq/replay?group=g1")
+		for strings.Contains(s.source, "look behind these") {
+			s = get(t, h, s.link("look behind these"))
+		}
+		form := values(s)
+		form.Set("reason", "mended")
+		s = post(t, h, "/console/dlq/replay", form)
+		s.says("p", "200 asked to run again")
+		for n := range f.dead {
+			f.dead[n].Asked = slices.Contains(f.replayed, f.dead[n].ID)
+		}
+		f.replayed = nil
+		s = get(t, h, s.link("How far it is"))
+		s.says("p", "0 of 200 done, 200 wait for the owners of their partitions.", map[bool]string{true: "1 dead letters of the group are left behind where this began.", false: "601 dead letters of the group are left."}[flagged > 600])
+		get(t, h, s.link("Replay what is left…")).says("p", "1 dead letter is replayed")
+		for n := range f.dead {
+			f.dead[n].Asked = false
+		}
+		get(t, h, s.link("Look again")).says("p", "200 of 200 done, 0 wait for the owners of their partitions.")
+	}
+	f := newFake()
+	f.largeGroup(maxLooks*maxRows+1, 0)
+	f.dead[0].Asked = true
+	get(t, f.handler(t, nil), progressURL).says("p", "At most 1 of 2 done, at least 1 wait for the owners of their partitions. 4999 or more dead letters of the group are left.")
+}
+
 // TestBehindWhatIsLookedThrough: a page looks through so many and no more, and leads to those behind.
 func TestBehindWhatIsLookedThrough(t *testing.T) {
 	t.Parallel()
@@ -234,4 +267,67 @@ func TestTheLastThatIsAskedIsWaitedFor(t *testing.T) {
 	if len(f.asked) != 2 || !f.asked[0].NoWait || f.asked[1].NoWait {
 		t.Errorf("asked: %+v", f.asked)
 	}
+}
+
+// TestAGroupIsOfTheFilters: what leads from a group to its dead letters, and to what is done with them, is about those that the filters select,
+// and stays so: what is asked, and how far it is.
+func TestAGroupIsOfTheFilters(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	want := api.DeadLetterFilter{Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o 1", Type: "order.*", Destination: "agent", Class: "invalid", Group: "g1"}
+	asked := func(path string, limit int) {
+		t.Helper()
+		want.Limit = limit
+		if diff := cmp.Diff(want, f.deadFilter); diff != "" {
+			t.Errorf("%s: %s", path, diff)
+		}
+	}
+	s := get(t, h, "/console/dlq?team=acme&subscription=fulfil&source=orders&entity=o+1&type=order.*&destination=agent&class=invalid&since=1h&limit=3&cursor=1")
+	want.Since = f.deadFilter.Since
+	for _, link := range []string{"g1", "Resolve g1…", "Replay group g1…"} {
+		if strings.Contains(s.link(link), "since=1h") {
+			t.Errorf("%s is of another hour when it is followed", link)
+		}
+		get(t, h, s.link(link))
+		asked(link, map[bool]int{true: rows, false: maxAsked}[link == "g1"])
+	}
+	f.largeGroup(maxAsked+1, 0)
+	s = get(t, h, s.link("Discard g1…"))
+	asked("discard", maxAsked)
+	s.says("p", "or all by `forebay dlq discard --team acme --subscription fulfil --source orders --entity 'o 1' --type 'order.*' --destination agent --class invalid --group g1 --since "+
+		want.Since.Format(time.RFC3339)+" --reason TEXT`")
+	get(t, h, s.link("resolve"))
+	asked("resolve", maxAsked)
+	form := values(s)
+	form.Set("reason", "test orders")
+	f.deadFilter = api.DeadLetterFilter{}
+	s = post(t, h, "/console/dlq/discard", form)
+	s.says("p", "200 asked to be discarded")
+	asked("the form", maxAsked)
+	s = get(t, h, s.link("How far it is"))
+	f.deadFilter.Uncounted = false
+	asked("how far it is", maxRows)
+	get(t, h, s.link("Discard what is left…"))
+	asked("what is left", maxAsked)
+	if s := get(t, h, "/console/dlq/discard?action=act_1&team=acme"); s.status != http.StatusBadRequest {
+		t.Errorf("filters beside an action: %d", s.status)
+	}
+}
+
+// TestAGroupOfAnotherTeam: who is of two teams, and filters for the one that is not chosen, gets to its groups.
+func TestAGroupOfAnotherTeam(t *testing.T) {
+	t.Parallel()
+	g := guardFake(t, nil)
+	g.tokens["two"].Role = "responder"
+	v := g.as("two")
+	s := v.get("/console/dlq?team=acme")
+	v.get(s.link("g1")).says("tr", "o-2", "act_2")
+	s = v.get(s.link("Discard g1…"))
+	s.says("p", "3 dead letters are discarded for good.")
+	form := values(s)
+	form.Set("reason", "test orders")
+	s = v.post("/console/dlq/discard", form)
+	s.says("p", "3 asked to be discarded, 0 left out.")
+	v.get(s.link("How far it is")).says("p", "3 of 3 done")
 }

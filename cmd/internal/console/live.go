@@ -33,7 +33,7 @@ type live struct {
 	w      http.ResponseWriter
 	to     *http.ResponseController
 	after  time.Time         // when the newest row that was sent was decided: the cursor
-	from   time.Time         // how far back the next look goes, if that is further than the window
+	seen   time.Time         // when the last look began that was answered; before the first one, the cursor
 	sent   map[string]string // what was sent of the rows of the last look, by their key
 	silent time.Time         // since when nothing was sent
 	down   string            // what the browser was told is wrong; empty: nothing
@@ -118,7 +118,7 @@ func (l *live) read(r *http.Request) (err error) {
 		return schemas.Errorf(schemas.Invalid, "", "after %q is no cursor of a live view", after)
 	}
 	l.after = time.UnixMicro(at)
-	l.from = l.after.Add(-liveWindow)
+	l.seen = l.after
 	return nil
 }
 
@@ -162,9 +162,10 @@ func (l *live) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, partTimeout)
 	defer cancel()
 	f := l.filter
-	from := time.Now().Add(-liveWindow)
-	if !l.from.IsZero() && l.from.Before(from) {
-		from = l.from
+	began := time.Now()
+	from := began.Add(-liveWindow)
+	if l.seen.Before(from) {
+		from = l.seen.Add(-liveWindow)
 	}
 	if from.After(f.Since) {
 		f.Since = from
@@ -179,12 +180,12 @@ func (l *live) look(ctx context.Context) bool {
 	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that there is nothing yet
 		return l.trouble(err.Error())
 	}
-	l.from = time.Time{}
-	what := ""
-	if n := len(found.rows); n > 0 && found.more && found.rows[n-1].decidedAt.After(l.after) {
-		what = "more comes than is shown; the filters narrow it down"
+	l.seen = began
+	ok := l.trouble("")
+	if n := len(found.rows); n > 0 && found.more && found.rows[n-1].decidedAt.After(l.after) { // what is between is never sent
+		ok = ok && l.event("gap", "more came than a live view shows; filters narrow it down")
 	}
-	ok := l.trouble(what) && l.rows(found.rows)
+	ok = ok && l.rows(found.rows)
 	if ok && time.Since(l.silent) > liveBeat {
 		ok = l.write(": still here\n\n")
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/html"
@@ -194,6 +195,7 @@ func TestLiveInboxAfterALongAbsence(t *testing.T) {
 	connect(t, server, "after="+cursorAt(time.Now()), cursorAt(time.Now().Add(-time.Hour))).row("e-1")
 }
 
+// TestLiveInboxSaysWhatItLeavesOut: that events are missing is said once, before those that came after them.
 func TestLiveInboxSaysWhatItLeavesOut(t *testing.T) {
 	t.Parallel()
 	l := &liveLedger{fake: newFake()}
@@ -205,10 +207,43 @@ func TestLiveInboxSaysWhatItLeavesOut(t *testing.T) {
 	}
 	l.happen("done", ids...)
 	s := connect(t, server, "after="+after, "")
-	if name, said := s.next(); name != "trouble" || !strings.Contains(said, "more comes than is shown") {
+	if name, said := s.next(); name != "gap" || !strings.Contains(said, "more came than a live view shows") {
 		t.Errorf("60 events in a page of 50: %s %q", name, said)
 	}
-	s.row("e-10")
+	for n := 10; n < 60; n++ {
+		s.row(fmt.Sprintf("e-%d", n))
+	}
+	l.happen("done", "e-60")
+	s.row("e-60") // and nothing that takes the gap back, nor another one
+	l.happen("done", "e-61")
+	s.row("e-61")
+}
+
+// TestLiveInboxAfterASlowLook: what came while a look took long, or while none was answered, is sent, however long that was.
+func TestLiveInboxAfterASlowLook(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &liveLedger{fake: newFake()}
+		cfg := l.config()
+		cfg.Inbox = l
+		w := httptest.NewRecorder()
+		v := live{c: pagesOf(t, cfg), filter: api.InboxFilter{Limit: rows}, w: w, to: http.NewResponseController(w), after: time.Now(), seen: time.Now()}
+		for n := range 3 {
+			if !v.look(t.Context()) || strings.Count(w.Body.String(), "event: row") != n {
+				t.Fatalf("look %d: %s", n, w.Body)
+			}
+			time.Sleep(time.Second)
+			l.happen("done", fmt.Sprintf("e-%d", n))
+			time.Sleep(2 * liveWindow)
+		}
+		l.fail(schemas.Errorf(schemas.Unavailable, "ask Postgres", "connection refused"))
+		v.look(t.Context())
+		l.fail(nil)
+		time.Sleep(2 * liveWindow)
+		if v.look(t.Context()); strings.Count(w.Body.String(), "event: row") != 3 {
+			t.Error(w.Body)
+		}
+	})
 }
 
 // TestLiveInboxIsBounded: other sites, wrong questions and too many who look get none, and the end of the process ends those that there are.

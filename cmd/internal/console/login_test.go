@@ -31,6 +31,7 @@ type kept struct {
 	mu    sync.Mutex
 	list  []ledger.Session
 	asked int // how often for a session
+	used  int // how often one was
 	err   error
 }
 
@@ -54,7 +55,12 @@ func (k *kept) Session(_ context.Context, hash [32]byte) (s ledger.Session, err 
 	return s, schemas.Errorf(schemas.NotFound, "", "it has ended, or never was")
 }
 
-func (k *kept) UsedSession(context.Context, int64) error { return nil }
+func (k *kept) UsedSession(context.Context, int64) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.used++
+	return nil
+}
 
 func (k *kept) EndSession(_ context.Context, id int64) error {
 	k.mu.Lock()
@@ -434,6 +440,22 @@ func TestChoiceOfTeam(t *testing.T) {
 	v.cookies["__Host-forebay-team"] = "other"
 	if got := list(); got != "pay" {
 		t.Errorf("of %q, which a cookie names", got)
+	}
+}
+
+// TestAnOpenPageIsNotUsed: what a page asks for by itself keeps no session alive; what somebody opens does.
+func TestAnOpenPageIsNotUsed(t *testing.T) {
+	t.Parallel()
+	g := guardFake(t, nil)
+	v := g.as("ann")
+	g.sessions.list[0].UsedAt = time.Now().Add(-time.Hour)
+	v.send(http.MethodGet, "/console/inbox", nil, http.Header{"Sec-Fetch-Dest": {"empty"}}).says("h1", "Inbox")
+	if g.sessions.used != 0 {
+		t.Error("a page that is open uses the session")
+	}
+	v.send(http.MethodGet, "/console/inbox", nil, http.Header{"Sec-Fetch-Dest": {"document"}}).says("h1", "Inbox")
+	if g.sessions.used != 1 {
+		t.Error("nobody uses the session who opens a page")
 	}
 }
 

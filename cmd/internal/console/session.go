@@ -75,7 +75,7 @@ func (c *Console) entrance(pages http.Handler) http.Handler {
 func (c *Console) known(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		s, err := c.find(r, true)
+		s, err := c.find(r, r.Header.Get("Sec-Fetch-Dest") != "empty") // which a script asks for: a page that is left open is not used
 		if err == nil {
 			c.told(r)
 		}

@@ -87,7 +87,8 @@ func (c *Console) sendTest(ctx context.Context, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Body, p.Headers = s.Get("body"), s.Get("headers")
+	lines := strings.NewReplacer("\r\n", "\n") // browsers send each end of a line so, of hidden fields, too
+	p.Body, p.Headers = lines.Replace(s.Get("body")), lines.Replace(s.Get("headers"))
 	test := api.SourceTest{Body: p.Body, Reason: s.Reason, By: s.By, DryRun: s.Get("send") != "yes"}
 	if s.Get("to") != "" {
 		test.To = strings.Split(s.Get("to"), ", ")

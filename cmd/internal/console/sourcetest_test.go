@@ -71,6 +71,28 @@ func TestSendATest(t *testing.T) {
 	}
 }
 
+// TestATestFromABrowser: browsers end each line of what is typed, and of hidden fields, with CR and LF; what is sent has the lines as they were typed.
+func TestATestFromABrowser(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	form := url.Values{"body": {"{\r\n  \"id\": 90\r\n}"}, "headers": {"X-Kind: a\r\nX-More: b\r\n"}}
+	s := post(t, h, sourceURL+"/test", form)
+	if strings.Contains(s.source, `\u000d`) {
+		t.Error("the page writes out ends of lines")
+	}
+	form = values(s)
+	for name := range form {
+		form.Set(name, strings.ReplaceAll(form.Get(name), "\n", "\r\n"))
+	}
+	form.Set("reason", "a new secret")
+	post(t, h, sourceURL+"/test", form).says("p", "The intake has answered 202")
+	want := []api.SourceTest{{Body: "{\n  \"id\": 90\n}", Headers: map[string]string{"X-Kind": "a", "X-More": "b", "X-Event-Id": "e-90"}, To: []string{"acme.fulfil", "team pay"}, Reason: "a new secret", By: "console"}}
+	if diff := cmp.Diff(want, f.tests); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // TestWhoMaySendATest: who sees to sources may send what nobody acts on, and looks at the rest.
 func TestWhoMaySendATest(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,9 @@
 package integration
 
 import (
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,4 +56,46 @@ func TestLiveViewOutlivesARestart(t *testing.T) {
 	}
 	b.do("complaints") // that nobody answered, as often as it asked
 	b.check("inbox-again")
+}
+
+// TestLiveViewIsReadAgain: what has changed after the time that the stream looks back, and what it left out, is shown when the page reads itself
+// again.
+func TestLiveViewIsReadAgain(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, rig.Fake(t), options{})
+	var mended atomic.Bool
+	r.agent.answers(http.StatusUnprocessableEntity, func(call) bool { return !mended.Load() })
+	p := r.serve("intake,stream")
+	refused := issue(7, 1, 1)
+	r.deliver(refused)
+	b := openBrowser(t, "http://"+p.operator)
+	b.do("clock")
+	b.open("/console/inbox?status=dead_letter")
+	b.see("row", refused.id)
+	b.see("status", "Live")
+	mended.Store(true)
+	if out, err := r.try(p.operator, "dlq", "replay", "--all", "--yes", "--reason", "mended"); err != nil {
+		t.Fatalf("%v %s", err, out)
+	}
+	if !rig.Until(time.Minute, func() bool { return len(r.inbox(p, "--status", "done")) == 1 }) {
+		t.Fatalf("%+v", r.inbox(p))
+	}
+	shown := func(text string) bool { return strings.Contains(b.do("text").(string), text) }
+	const later = 31 // seconds: the page has read itself again by then
+	b.do("forward", "seconds", later)
+	if !rig.Until(time.Minute, func() bool { return !shown(refused.id) }) {
+		t.Errorf("what is done is shown as a dead letter: %s", b.do("text"))
+	}
+
+	b.open("/console/inbox?limit=1")
+	b.see("status", "Live")
+	r.deliver(issue(7, 2, 1), issue(7, 3, 1), issue(7, 4, 1), issue(7, 5, 1))
+	b.see("row", "Not all is shown here: more came than a live view shows; filters narrow it down; load the page again")
+	b.check("inbox-gap")
+	b.do("forward", "seconds", later)
+	if !rig.Until(time.Minute, func() bool { return !shown("Not all is shown here") }) {
+		t.Errorf("the page is not read again: %s", b.do("text"))
+	}
+	b.see("status", "Live")
+	b.complained()
 }

@@ -14,10 +14,14 @@ if (body) {
   const button = document.querySelector("#live");
   const status = document.querySelector("#live-status");
   const login = document.querySelector("#live-login");
-  const most = 200; // rows that are kept
+  const turn = document.querySelector("#turn"); // the link to the next page
+  const unread = "Not all is live: this page cannot be read again";
+  const most = 700; // rows that are kept: more than a page has when it is loaded
   let after = body.dataset.after;
   let paused = false;
   let source = null;
+  let late = null; // changes that have come while the page is read again; null: it is not
+  let timer = setTimeout(again, 30_000);
 
   function open() {
     if (paused || source || document.hidden) return;
@@ -32,7 +36,13 @@ if (body) {
     };
     source.addEventListener("trouble", (e) => { status.textContent = e.data ? "Not all is shown: " + e.data : "Live"; });
     source.addEventListener("ended", (e) => { close(); end(e.data); });
-    source.addEventListener("row", (e) => { after = e.lastEventId || after; show(e.data); });
+    source.addEventListener("gap", (e) => add(() => body.prepend(gap(e.data))));
+    source.addEventListener("row", (e) => { after = e.lastEventId || after; add(() => show(e.data)); });
+  }
+
+  function add(change) {
+    late?.push(change);
+    change();
   }
 
   function close() {
@@ -70,16 +80,56 @@ if (body) {
     const old = [...body.rows].find((r) => r.dataset.key === row.dataset.key);
     if (old) old.replaceWith(row);
     else body.prepend(row);
-    while (body.rows.length > most) body.lastElementChild.remove();
+    if (body.rows.length > most) { // the next page begins behind what is removed
+      while (body.rows.length >= most) body.lastElementChild.remove();
+      body.append(gap("the oldest were removed"));
+      turn.replaceChildren();
+    }
     document.querySelector("#nothing")?.remove();
+  }
+
+  // gap makes a row that stands where rows are missing.
+  function gap(why) {
+    const row = document.createElement("tr");
+    const cell = row.insertCell();
+    const link = document.createElement("a");
+    cell.colSpan = 10;
+    link.href = location.pathname + location.search;
+    link.textContent = "load the page again";
+    cell.append(`Not all is shown here: ${why}; `, link);
+    return row;
+  }
+
+  // again reads the page again, now and then: the stream has what was decided in the last half minute, and neither what changes later nor what
+  // fits the filters no more. A page that takes long is read the less often, as the server looks.
+  async function again() {
+    if (late) return;
+    clearTimeout(timer);
+    const began = performance.now();
+    if (source) {
+      late = [];
+      const page = await fetch(location.href).then((answer) => answer.text()).then((text) => new DOMParser().parseFromString(text, "text/html")).catch(() => null);
+      const rows = page?.querySelector("tbody[data-live]")?.rows;
+      if (rows && source) {
+        const focused = body.contains(document.activeElement) && document.activeElement.href;
+        body.replaceChildren(...rows);
+        for (const change of late) change();
+        turn.replaceChildren(...page.querySelector("#turn").children);
+        if (focused) [...body.querySelectorAll("a")].find((a) => a.href === focused)?.focus({ preventScroll: true });
+      }
+      if (source?.readyState === EventSource.OPEN && !rows) status.textContent = unread;
+      else if (status.textContent === unread) status.textContent = "Live";
+      late = null;
+    }
+    timer = setTimeout(again, Math.max(30_000, 20 * (performance.now() - began)));
   }
 
   button.hidden = false;
   button.addEventListener("click", () => {
     paused = !paused;
     button.textContent = paused ? "Go on" : "Pause";
-    if (paused) { close(); status.textContent = "Paused"; } else open();
+    if (paused) { close(); status.textContent = "Paused"; } else { open(); again(); }
   });
-  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); again(); } });
   open();
 }

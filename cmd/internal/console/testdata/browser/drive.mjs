@@ -31,6 +31,8 @@ const commands = {
   type: ({ text }) => page.keyboard.type(text), // where the focus is
   focused: () => page.evaluate(() => document.activeElement.textContent.trim() || document.activeElement.name),
   at: () => page.url(),
+  clock: () => page.clock.install().then(() => null), // of the pages that are opened from now on
+  forward: ({ seconds }) => page.clock.fastForward(1000 * seconds).then(() => null),
   see: ({ role, text }) => page.getByRole(role).filter({ hasText: text }).first().waitFor(),
   text: () => page.locator("main").innerText(),
   whole: () => page.evaluate(() => document.querySelector("main")?.textContent ?? ""), // what is folded up, too
