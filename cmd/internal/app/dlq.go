@@ -22,6 +22,9 @@ import (
 // deadLettersAPI answers questions about dead letters, and about actions with an unknown outcome, from the ledger.
 type deadLettersAPI struct{ inboxAPI }
 
+// groupLength is how long the name of a group of dead letters is.
+const groupLength = 12
+
 // query completes the filter f in place, and opens the inbox. Package names has the grammar.
 func (d *deadLettersAPI) query(ctx context.Context, f *api.DeadLetterFilter) (box *inbox.Inbox, inDoubt, err error) {
 	if box, _, err = d.open(); err != nil {
@@ -33,11 +36,16 @@ func (d *deadLettersAPI) query(ctx context.Context, f *api.DeadLetterFilter) (bo
 	if err := names.OneOf("class", f.Class, deadClasses()); err != nil {
 		return nil, nil, err
 	}
-	if f.Group != "" && f.Cursor == "" { // further pages have it from the first one
-		f.Group, err = d.group(ctx, box, f.Team, f.Group)
-		err = d.s.a.hintOtherLedgers(f.Team, err)
+	if f.Group == "" || f.Cursor != "" && len(f.Group) == groupLength { // a further page of a whole one: it may have none any more
+		return box, inDoubt, nil
 	}
-	return box, inDoubt, err
+	switch group, err := d.group(ctx, box, f.Team, f.Group); {
+	case err == nil:
+		f.Group = group
+	case f.Cursor == "" || schemas.KindOf(err) != schemas.NotFound:
+		return nil, nil, d.s.a.hintOtherLedgers(f.Team, err)
+	}
+	return box, inDoubt, nil
 }
 
 // none returns why there are no dead letters that a filter takes, if that is a slip: a bulk command must not look as if it had done its work.
