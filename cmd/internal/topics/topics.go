@@ -5,7 +5,7 @@
 //	dead.<team>.<subscription>  actions that were given up
 //	agents.<team>               keys of agents, of teams whose sources take them; compacted
 //
-// An acknowledged event must survive (P1): cleanup.policy=delete, no unclean election, min.insync.replicas >= 2 where
+// An acknowledged event must survive (P1): cleanup.policy=delete, no limit in bytes, no unclean election, min.insync.replicas >= 2 where
 // there are three copies. Partition counts never change: entities would move and lose their order.
 package topics
 
@@ -31,6 +31,7 @@ const MinInsync = minInsync
 const (
 	cleanupPolicy = "cleanup.policy"
 	retention     = "retention.ms"
+	mostBytes     = "retention.bytes"
 	segment       = "segment.ms"
 	minInsync     = "min.insync.replicas"
 	unclean       = "unclean.leader.election.enable"
@@ -95,6 +96,8 @@ func settings(t config.Topics, maxBody int64) map[string]string {
 	configs := map[string]string{
 		cleanupPolicy: "delete",
 		retention:     strconv.FormatInt(keep.Milliseconds(), 10),
+		// A limit in bytes, which brokers may have for all topics (log.retention.bytes), would take events away before that.
+		mostBytes: "-1",
 		// Retention deletes whole segments: with Kafka's default of a week for one, a retention of a week would last two.
 		segment:   strconv.FormatInt(min(keep, config.SegmentTime.Std()).Milliseconds(), 10),
 		minInsync: strconv.Itoa(t.MinInsync),

@@ -200,6 +200,29 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 	}
 }
 
+// TestNoLimitInBytes: brokers may have one for all topics (log.retention.bytes), which takes acknowledged events away before their time. A process
+// starts with it and tells of it, and apply ends it.
+func TestNoLimitInBytes(t *testing.T) {
+	t.Parallel()
+	cl, adm, want := setup(t)
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
+		t.Fatal(err)
+	}
+	set(t, adm, "events.acme.github", map[string]string{mostBytes: "1000"})
+	notes, unfit, err := Check(t.Context(), cl, want, "f.yaml")
+	if err != nil || len(unfit) > 0 || len(notes) != 1 || !strings.Contains(notes[0], "events.acme.github keeps 1000 bytes of a partition at most") || !strings.Contains(notes[0], "forebay topics apply -c f.yaml") {
+		t.Errorf("%q %v %v", notes, unfit, err)
+	}
+	changes, err := Apply(t.Context(), cl, want, false)
+	if err != nil || changes[0].Action != Alter || changes[0].Detail != "retention.bytes 1000 -> -1" {
+		t.Errorf("%+v %v", changes[0], err)
+	}
+	have, err := describe(t.Context(), adm, []string{"events.acme.github"})
+	if err != nil || have["events.acme.github"][mostBytes] != "-1" {
+		t.Errorf("%v %v", have, err)
+	}
+}
+
 // TestHalfACopyIsRefused: apply would make a copy that rekey was broken off at look finished.
 func TestHalfACopyIsRefused(t *testing.T) {
 	t.Parallel()
