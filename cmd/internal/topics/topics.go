@@ -11,6 +11,7 @@ package topics
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -51,6 +52,25 @@ type Topic struct {
 	Configs     map[string]string
 	// Spare says that a process starts without the topic, and writes to it once it is there.
 	Spare bool
+}
+
+// kind returns the first word of the topic's name, which says what it has.
+func (t Topic) kind() string {
+	kind, _, _ := strings.Cut(t.Name, ".")
+	return kind
+}
+
+// written says what to write into the file for the topic to have a replication or retention.
+func (t Topic) written(key, value string) string {
+	switch {
+	case t.kind() == "dead" && key == "retention":
+		return fmt.Sprintf("retention: {dead: %s} for this subscription", value)
+	case t.kind() == "dead":
+		return fmt.Sprintf("topics: {%s: %s} for its sources", key, value)
+	case t.kind() == "agents":
+		return fmt.Sprintf("topics: {%s: %s} at the top of the file", key, value)
+	}
+	return fmt.Sprintf("topics: {%s: %s} for this source", key, value)
 }
 
 // Wanted lists the topics of a configuration, sorted by name. maxBody is the largest body of a source in bytes.
