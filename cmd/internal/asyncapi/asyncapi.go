@@ -78,9 +78,9 @@ func (d *document) source(team, name string) error {
 		for _, schema := range catalogueOf(s) {
 			d.carries(s.Topic, schema.Name(), d.message(schema.Name(), schema.Title, schema))
 		}
-		// Types without a schema, and bodies that nobody has described.
-		d.carries(s.Topic, "event", d.message("event", "Any other event", nil))
 	}
+	// Types without a schema, bodies that nobody has described, and those that do not fit (check: off, warn) or were too much to check.
+	d.carries(s.Topic, "event", d.message("event", "Any other event", nil))
 	d.sends(full, s.Topic, "Deliveries that became events")
 	quarantine := topics.Quarantine(team, name)
 	d.carries(quarantine, "forebay.quarantine", d.record("forebay.quarantine"))
