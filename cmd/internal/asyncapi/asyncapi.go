@@ -153,7 +153,7 @@ func (d *document) record(name string) object {
 	return reference("components/messages", name)
 }
 
-// eventHeaders are the headers that every event has. Others are in DESIGN.md of Forebay.
+// eventHeaders are the headers that every event has, and those that say how a consumer has to take it. Others are in the package schemas/record.
 func eventHeaders() object {
 	text := object{"type": "string"}
 	properties := object{"ce_specversion": object{"const": "1.0"}}
@@ -162,7 +162,9 @@ func eventHeaders() object {
 		properties["ce_"+name] = text
 		required = append(required, "ce_"+name)
 	}
-	properties["ce_entityversion"], properties["ce_dataschema"] = text, text
+	for _, name := range []string{"entityversion", "versionclock", "versionfirst", "backfill", "entitydeleted", "contentencoding", "dataschema"} {
+		properties["ce_"+name] = text
+	}
 	return object{"type": "object", "required": required, "properties": properties}
 }
 

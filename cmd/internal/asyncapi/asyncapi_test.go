@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -151,6 +152,21 @@ func TestDocument(t *testing.T) {
 	for _, s := range jsonschema.All() {
 		if payload(s, "")["schemaFormat"] != nil {
 			t.Errorf("%s has what tools for AsyncAPI do not read", s.Name())
+		}
+	}
+}
+
+// What a consumer of its own has to know of is there: each header of the page for those.
+func TestHeadersOfConsumers(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "stream", "subscriber", "CONTRACT.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers := names(eventHeaders()["properties"])
+	for _, name := range regexp.MustCompile(`ce_[a-z]+`).FindAllString(string(page), -1) {
+		if !slices.Contains(headers, name) {
+			t.Errorf("%s is of CONTRACT.md alone", name)
 		}
 	}
 }
