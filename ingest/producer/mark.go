@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // A mark says of a delivery in a quarantine topic that it was redriven, or, without an event, that it was discarded: an operator has dealt
@@ -43,7 +44,7 @@ type Redriven struct {
 func Mark(ctx context.Context, topic string, partition int32, offset int64, m Redriven, opts ...kgo.Opt) error {
 	op := "mark " + topic + "/" + strconv.Itoa(int(partition)) + "@" + strconv.FormatInt(offset, 10) + " as dealt with"
 	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RecordDeliveryTimeout(10*time.Second))...)
+		kgo.RecordDeliveryTimeout(10*time.Second), record.Compressor())...)
 	if err != nil {
 		return schemas.Errorf(schemas.Invalid, op, "%w", err)
 	}

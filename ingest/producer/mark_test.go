@@ -93,6 +93,27 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// TestMarksAreWrittenAsDeliveries: who reads the topic needs one package for what is compressed.
+func TestMarksAreWrittenAsDeliveries(t *testing.T) {
+	t.Parallel()
+	_, cluster := setup(t, nil)
+	codec := make(chan int16, 1)
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		var batch kmsg.RecordBatch
+		if err := batch.ReadFrom(req.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records); err != nil {
+			t.Error(err)
+		}
+		codec <- batch.Attributes & 7
+		return nil, nil, false
+	})
+	if err := Mark(t.Context(), aside, 0, 0, Redriven{By: "me", Reason: strings.Repeat("mended ", 100)}, kgo.SeedBrokers(cluster.ListenAddrs()...)); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-codec; got != 3 {
+		t.Errorf("compressed with %d, not with lz4", got)
+	}
+}
+
 // Where the time is not enough for what lies behind a delivery, the next question goes on, forwards and backwards.
 func TestMarksGoOnWhereTheyWere(t *testing.T) {
 	t.Parallel()

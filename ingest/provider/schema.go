@@ -55,8 +55,8 @@ func (s *Source) Schema(eventType string) *jsonschema.Schema {
 	return schema
 }
 
-// CheckSchema validates the body of an event by the schema of its type. If it fits, e gets the schema's id. The verdict is empty if the
-// source does not check bodies or the type has no schema. why says how the body does not fit, or why the schema left it unchecked.
+// CheckSchema validates the body of an event by the schema of its type. If it fits, e gets the schema's id, else
+// none. The verdict is empty, and e as it was, if the source does not check bodies or the type has no schema. why says how the body does not fit, or why the schema left it unchecked.
 //
 // The error, an *[Unusable], is returned for a misfit if the source quarantines these.
 func (s *Source) CheckSchema(e *schemas.Event) (verdict jsonschema.Verdict, why string, err error) {
@@ -71,6 +71,7 @@ func (s *Source) CheckSchema(e *schemas.Event) (verdict jsonschema.Verdict, why 
 	if err != nil { // it was unpacked before: there is no error
 		return "", "", err
 	}
+	e.DataSchema = "" // what its sender says of it counts only where nothing is held against a schema
 	switch verdict, why = schema.Check(text); verdict {
 	case jsonschema.Fits:
 		e.DataSchema = schema.ID

@@ -32,6 +32,10 @@ func TestCheckSchema(t *testing.T) {
 	named := github("quarantine")
 	named.Event = &provider.EventConfig{Type: "/action"}
 	const id = "urn:forebay:schema:com.github.issues:1"
+	ce := provider.Config{Preset: "cloudevents", Schema: own.Schema, Event: &provider.EventConfig{Entity: []string{"/order/id"}}}
+	said := []string{"Content-Type: application/json", "Ce-Specversion: 1.0", "Ce-Id: 1", "Ce-Source: /s", "Ce-Type: t", "Ce-Dataschema: https://example.com/order"}
+	ceWarn, ceOff := ce, ce
+	ceWarn.Schema.Check, ceOff.Schema.Check = "warn", "off"
 	of, event := []string{"X-GitHub-Event: issues"}, []string{"X-Event-Id: 1"}
 	for name, tt := range map[string]struct {
 		cfg     provider.Config
@@ -42,19 +46,25 @@ func TestCheckSchema(t *testing.T) {
 		why     string
 		kept    bool
 	}{
-		"off by default":      {provider.Config{Preset: "github"}, untitled, of, "", "", "", false},
-		"off":                 {github("off"), untitled, of, "", "", "", false},
-		"fits":                {github("warn"), string(issue), of, jsonschema.Fits, id, "", false},
-		"misfit, told":        {github("warn"), untitled, of, jsonschema.Misfit, "", "/issue/title is an object, not a string", false},
-		"misfit, kept":        {github("quarantine"), untitled, of, jsonschema.Misfit, "", "/issue/title is an object, not a string", true},
-		"fits, where kept":    {github("quarantine"), string(issue), of, jsonschema.Fits, id, "", false},
-		"no schema":           {github("quarantine"), `{"action": "created", "repository": {"id": 1}, "starred_at": null}`, []string{"X-GitHub-Event: star"}, "", "", "", false},
-		"in a form":           {github("warn"), "payload=" + url.QueryEscape(string(issue)), append(of, "Content-Type: application/x-www-form-urlencoded"), jsonschema.Fits, id, "", false},
-		"misfit in a form":    {github("warn"), "payload=" + url.QueryEscape(untitled), append(of, "Content-Type: application/x-www-form-urlencoded"), jsonschema.Misfit, "", "/issue/title is an object, not a string", false},
-		"a type of its own":   {named, string(issue), of, "", "", "", false},
-		"own schema":          {own, `{"id": "1", "type": "com.github.issues.opened", "order": {"id": 1, "rev": 1, "n": 5}}`, event, jsonschema.Fits, "https://example.com/order", "", false},
-		"own schema, misfit":  {own, `{"id": "1", "type": "t", "order": {"id": 1, "rev": 1, "n": "5"}}`, event, jsonschema.Misfit, "", "/order/n is a string, not an integer", true},
-		"own, without an id":  {nameless, `{"id": "1", "type": "t", "order": {"id": 1, "rev": 1}}`, event, jsonschema.Fits, "", "", false},
+		"off by default":     {provider.Config{Preset: "github"}, untitled, of, "", "", "", false},
+		"off":                {github("off"), untitled, of, "", "", "", false},
+		"fits":               {github("warn"), string(issue), of, jsonschema.Fits, id, "", false},
+		"misfit, told":       {github("warn"), untitled, of, jsonschema.Misfit, "", "/issue/title is an object, not a string", false},
+		"misfit, kept":       {github("quarantine"), untitled, of, jsonschema.Misfit, "", "/issue/title is an object, not a string", true},
+		"fits, where kept":   {github("quarantine"), string(issue), of, jsonschema.Fits, id, "", false},
+		"no schema":          {github("quarantine"), `{"action": "created", "repository": {"id": 1}, "starred_at": null}`, []string{"X-GitHub-Event: star"}, "", "", "", false},
+		"in a form":          {github("warn"), "payload=" + url.QueryEscape(string(issue)), append(of, "Content-Type: application/x-www-form-urlencoded"), jsonschema.Fits, id, "", false},
+		"misfit in a form":   {github("warn"), "payload=" + url.QueryEscape(untitled), append(of, "Content-Type: application/x-www-form-urlencoded"), jsonschema.Misfit, "", "/issue/title is an object, not a string", false},
+		"a type of its own":  {named, string(issue), of, "", "", "", false},
+		"own schema":         {own, `{"id": "1", "type": "com.github.issues.opened", "order": {"id": 1, "rev": 1, "n": 5}}`, event, jsonschema.Fits, "https://example.com/order", "", false},
+		"own schema, misfit": {own, `{"id": "1", "type": "t", "order": {"id": 1, "rev": 1, "n": "5"}}`, event, jsonschema.Misfit, "", "/order/n is a string, not an integer", true},
+		"own, without an id": {nameless, `{"id": "1", "type": "t", "order": {"id": 1, "rev": 1}}`, event, jsonschema.Fits, "", "", false},
+		// What a sender says of its events is checked where anything is.
+		"said, fits":          {ceWarn, `{"order": {"id": 1}}`, said, jsonschema.Fits, "https://example.com/order", "", false},
+		"said, misfit":        {ceWarn, `{"order": {"id": 1, "n": "5"}}`, said, jsonschema.Misfit, "", "/order/n is a string, not an integer", false},
+		"said, misfit, kept":  {ce, `{"order": {"id": 1, "n": "5"}}`, said, jsonschema.Misfit, "", "/order/n is a string, not an integer", true},
+		"said, unchecked":     {ce, `{"order": {"id": 1}, "x": "` + strings.Repeat("x", jsonschema.MaxBody) + `"}`, said, jsonschema.Unchecked, "", "only up to 1048576 are checked", false},
+		"said, off":           {ceOff, `{"order": {"id": 1, "n": "5"}}`, said, "", "https://example.com/order", "", false},
 		"more than is looked": {own, `{"id": "1", "type": "t", "order": {"id": 1, "rev": 1}, "x": "` + strings.Repeat("x", jsonschema.MaxBody) + `"}`, event, jsonschema.Unchecked, "", "only up to 1048576 are checked", false},
 	} {
 		t.Run(name, func(t *testing.T) {

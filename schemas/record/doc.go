@@ -15,6 +15,7 @@
 //	         ce_versionfirst ce_payloadkind ce_entitydeleted ce_bodyhash
 //	         ce_backfill                                                  true: synthetic, of a backfill
 //	         ce_secretnumber                                              which of the source's secrets verified it, from 1
+//	         ce_contentencoding                                           gzip: the value is compressed, see [schemas.Event.Text]
 //	         content-type                                                 of the body, as received
 //	         traceparent tracestate                                       the hop, see [SetHop]
 //	         http_<name>                                                  original request headers

@@ -220,7 +220,7 @@ func (x *Exporter) connect() error {
 	}
 	largest := int32(x.cfg.MaxRecordBytes)
 	client, err := kgo.NewClient(append(append([]kgo.Opt{}, x.cfg.Client...), kgo.RequiredAcks(kgo.AllISRAcks()), kgo.UnknownTopicRetries(1),
-		kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, largest+1<<20)))...)
+		kgo.ProducerBatchMaxBytes(largest), kgo.BrokerMaxWriteBytes(max(100<<20, largest+1<<20)), record.Compressor())...)
 	if err != nil {
 		return err
 	}

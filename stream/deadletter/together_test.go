@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -69,9 +70,16 @@ func testTogether(t *testing.T, refused bool, body func(laneSeq int64) []byte) {
 		t.Fatal(err)
 	}
 	var requests atomic.Int32
-	cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
+	var codecs sync.Map // what batches are compressed with
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
 		requests.Add(1)
+		var batch kmsg.RecordBatch
+		if err := batch.ReadFrom(req.(*kmsg.ProduceRequest).Topics[0].Partitions[0].Records); err != nil {
+			t.Error(err)
+		} else if codec := batch.Attributes & 7; codec != 0 { // what does not get smaller goes as it is
+			codecs.Store(codec, true)
+		}
 		return nil, nil, false
 	})
 	if refused {
@@ -97,6 +105,15 @@ func testTogether(t *testing.T, refused bool, body func(laneSeq int64) []byte) {
 	}
 	if len(all.exported) != n || !refused && requests.Load() > n/4 {
 		t.Errorf("%d are exported, in %d requests", len(all.exported), requests.Load())
+	}
+	codecs.Range(func(codec, _ any) bool {
+		if codec != int16(3) {
+			t.Errorf("compressed with %d, not with lz4", codec)
+		}
+		return true
+	})
+	if _, lz4 := codecs.Load(int16(3)); !lz4 {
+		t.Error("nothing is compressed")
 	}
 	for next := 0; next < n; {
 		for _, rec := range client.PollFetches(t.Context()).Records() {

@@ -16,8 +16,8 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 )
 
-// Event is an event that is to run. Data is the body as the provider sent it, Entity what it is about; the other fields are those of
-// CloudEvents. A handler may keep it, and must not change it: it may be called with it again.
+// Event is an event that is to run. Data is the body as the provider sent it, which may be compressed: Text returns it without that. Entity is what
+// it is about, which Deleted says is gone; the other fields are those of CloudEvents. A handler may keep it, and must not change it: it may be called with it again.
 type Event struct {
 	*schemas.Event
 	Decision  gate.Decision // applied, or late: older than what has run for its entity, and still news

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +136,30 @@ func TestContractNamesTheReasons(t *testing.T) {
 	for _, reason := range contractReasons {
 		if !strings.Contains(string(page), "`"+string(reason)+"`") {
 			t.Errorf("CONTRACT.md does not say when the reason is %s", reason)
+		}
+	}
+}
+
+// TestContractNamesTheHeaders: each attribute that a record can have is on the page, but those that only tell of its event.
+func TestContractNamesTheHeaders(t *testing.T) {
+	t.Parallel()
+	tell := strings.Fields("ce_specversion ce_deliveryid ce_senderid ce_senderlogin ce_senderkind ce_sendertrust ce_conversation ce_agentchain ce_agentdepth ce_agenttraceid " +
+		"ce_entitytitle ce_recordedtime ce_secretnumber ce_dataschema ce_datacontenttype ce_traceparent ce_tracestate")
+	source, err := os.ReadFile(filepath.Join("..", "..", "schemas", "record", "attr.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("CONTRACT.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(regexp.MustCompile(`ce_[a-z]+`).FindAllString(string(source), -1), "ce_"+schemas.EncodingAttribute)
+	if len(all) < 30 {
+		t.Fatalf("attr.go has %q", all)
+	}
+	for _, name := range all {
+		if slices.Contains(tell, name) == strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("%s is neither in CONTRACT.md nor one that only tells of its event, or both", name)
 		}
 	}
 }

@@ -129,10 +129,10 @@ func (s *schemaIDs) ask(ctx context.Context) (missing string) {
 		}
 		id, ok, err := client.Lookup(ctx, w)
 		switch {
-		case schemas.KindOf(err) == schemas.Permanent:
-			refused = err.Error() // of this one
-		case err != nil:
+		case err != nil && registry.OfAll(err):
 			return err.Error() // the others would wait for the same
+		case err != nil:
+			refused = err.Error() // of this one: a registry may refuse a user one subject, or fail on it, and have the others
 		case !ok:
 			lacking++
 		case !s.learn(at, w, id.Header()):

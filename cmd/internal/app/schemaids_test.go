@@ -3,6 +3,7 @@ package app
 import (
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -116,4 +117,66 @@ teams:
 	want("and pushed", "", true, &of)
 	change(file("http://127.0.0.1:1", `, "required": ["id"]`))
 	want("another registry", "does not answer", false, &of)
+}
+
+// What the registry refuses to say of one subject, or fails on, is that source's alone: the ids of those behind it are known.
+func TestSchemaIDsBehindOneThatIsRefused(t *testing.T) {
+	t.Parallel()
+	reg := srfake.New()
+	t.Cleanup(reg.Close)
+	source := func(name string) string {
+		return strings.ReplaceAll(`
+      NAME:
+        preset: generic
+        secrets: [of-the-orders-of-this-test]
+        verify: {signature_header: X-Signature}
+        event: {id: /id, type: /type, entity: [/id]}
+        json_schema: {check: warn, own: '{"$id": "https://example.com/NAME"}'}`, "NAME", name)
+	}
+	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(`version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: "postgres://127.0.0.1/x"}
+registry: {url: "` + reg.URL() + `"}
+teams:
+  acme:
+    sources:` + source("first") + `
+  pay:
+    sources:` + source("second"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := registry.Of(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := registry.New(*c.RegistryFound())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if _, err := client.Push(t.Context(), wanted); err != nil {
+		t.Fatal(err)
+	}
+	var status, asked atomic.Int32
+	reg.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if asked.Add(1); !strings.Contains(r.URL.Path, "events.acme.first-value") {
+			return false
+		}
+		w.WriteHeader(int(status.Load()))
+		return true
+	})
+	for answer, goesOn := range map[int]bool{http.StatusForbidden: true, http.StatusNotFound: true, http.StatusInternalServerError: true, http.StatusServiceUnavailable: true,
+		http.StatusUnauthorized: false, http.StatusTooManyRequests: false} {
+		status.Store(int32(answer))
+		asked.Store(0)
+		s := newSchemaIDs(slog.New(slog.DiscardHandler))
+		if err := s.want(c); err != nil {
+			t.Fatal(err)
+		}
+		missing := s.ask(t.Context())
+		known := s.of(&schemas.Event{Source: "/pay/second", DataSchema: "https://example.com/second"}) != nil
+		if !strings.Contains(missing, strconv.Itoa(answer)) || known != goesOn || (asked.Load() == 2) != goesOn {
+			t.Errorf("%d: %q is missing, the second is known %t after %d questions", answer, missing, known, asked.Load())
+		}
+	}
 }

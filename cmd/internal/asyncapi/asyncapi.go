@@ -78,9 +78,9 @@ func (d *document) source(team, name string) error {
 		for _, schema := range catalogueOf(s) {
 			d.carries(s.Topic, schema.Name(), d.message(schema.Name(), schema.Title, schema))
 		}
-		// Types without a schema, and bodies that nobody has described.
-		d.carries(s.Topic, "event", d.message("event", "Any other event", nil))
 	}
+	// Types without a schema, bodies that nobody has described, and those that do not fit (check: off, warn) or were too much to check.
+	d.carries(s.Topic, "event", d.message("event", "Any other event", nil))
 	d.sends(full, s.Topic, "Deliveries that became events")
 	quarantine := topics.Quarantine(team, name)
 	d.carries(quarantine, "forebay.quarantine", d.record("forebay.quarantine"))
@@ -153,7 +153,7 @@ func (d *document) record(name string) object {
 	return reference("components/messages", name)
 }
 
-// eventHeaders are the headers that every event has. Others are in DESIGN.md of Forebay.
+// eventHeaders are the headers that every event has, and those that say how a consumer has to take it. Others are in the package schemas/record.
 func eventHeaders() object {
 	text := object{"type": "string"}
 	properties := object{"ce_specversion": object{"const": "1.0"}}
@@ -162,7 +162,9 @@ func eventHeaders() object {
 		properties["ce_"+name] = text
 		required = append(required, "ce_"+name)
 	}
-	properties["ce_entityversion"], properties["ce_dataschema"] = text, text
+	for _, name := range []string{"entityversion", "versionclock", "versionfirst", "backfill", "entitydeleted", "contentencoding", "dataschema"} {
+		properties["ce_"+name] = text
+	}
 	return object{"type": "object", "required": required, "properties": properties}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,13 +41,13 @@ teams:
         secrets: ["${env:ORDERS_SECRET}"]
         verify: {signature_header: X-Signature}
         event: {id: /id, type: /type, entity: [/order]}
-        json_schema: {own: '{"$id": "https://example.com/plain", "required": ["order"]}'}
+        json_schema: {check: warn, own: '{"$id": "https://example.com/plain", "required": ["order"]}'}
       anchored:
         preset: generic
         secrets: ["${env:ORDERS_SECRET}"]
         verify: {signature_header: X-Signature}
         event: {id: /id, type: /type, entity: [/order]}
-        json_schema: {own: '{"$id": "https://example.com/anchored", "$ref": "#a", "$defs": {"a": {"$anchor": "a"}}}'}
+        json_schema: {check: quarantine, own: '{"$id": "https://example.com/anchored", "$ref": "#a", "$defs": {"a": {"$anchor": "a"}}}'}
     destinations: {out: {type: log}}
     subscriptions:
       triage: {sources: [github, orders], actions: [{name: run, to: out}]}
@@ -113,7 +114,7 @@ func TestDocument(t *testing.T) {
 		"events.acme.github":     {"com.github.pull_request", "com.stripe", 33},
 		"events.pay.stripe":      {"com.stripe.invoice", "com.github.push", 14},
 		"events.pay.chat":        {"com.slack.message", "com.stripe", 9},
-		"events.acme.orders":     {"acme.orders", "event", 1},
+		"events.acme.orders":     {"acme.orders", "com.github.push", 2}, // and what does not fit, or was too much to check
 		"events.pay.any":         {"event", "com.github.push", 1},
 		"quarantine.acme.github": {"forebay.quarantine", "event", 1},
 		"dead.pay.fix":           {"forebay.deadletter", "event", 1},
@@ -132,6 +133,11 @@ func TestDocument(t *testing.T) {
 	if got := at(doc, "operations", "pay.fix.reads.acme.github", "channel", "$ref"); got != "#/channels/events.acme.github" {
 		t.Errorf("pay.fix reads %v", got)
 	}
+	for _, topic := range []string{"events.acme.orders", "events.acme.plain", "events.acme.anchored"} { // off, warn, quarantine
+		if got := at(doc, "channels", topic, "messages", "event", "$ref"); got != "#/components/messages/event" {
+			t.Errorf("%s has no other events than those of its schema: %v", topic, got)
+		}
+	}
 	// What only 2020-12 has keeps its dialect; what draft 7 has, too, is AsyncAPI's own, without what would be where references begin.
 	if got := at(doc, "components", "messages", "acme.orders", "payload", "schemaFormat"); got != "application/schema+json;version=draft-2020-12" {
 		t.Errorf("with $defs: %v", got)
@@ -146,6 +152,21 @@ func TestDocument(t *testing.T) {
 	for _, s := range jsonschema.All() {
 		if payload(s, "")["schemaFormat"] != nil {
 			t.Errorf("%s has what tools for AsyncAPI do not read", s.Name())
+		}
+	}
+}
+
+// What a consumer of its own has to know of is there: each header of the page for those.
+func TestHeadersOfConsumers(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "stream", "subscriber", "CONTRACT.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers := names(eventHeaders()["properties"])
+	for _, name := range regexp.MustCompile(`ce_[a-z]+`).FindAllString(string(page), -1) {
+		if !slices.Contains(headers, name) {
+			t.Errorf("%s is of CONTRACT.md alone", name)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/ingest/provider"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -158,9 +159,13 @@ func (r *rekeying) plan(ctx context.Context) ([]planStep, error) {
 
 // switchText says how the configuration has to change after the copy.
 func (r *rekeying) switchText() string {
-	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; then start the processes. Until then, one that reads or writes %s makes the copy unusable: keep them stopped. "+
+	push := ""
+	if s := r.cfg.Teams[r.team].Sources[r.source].JSONSchema; r.cfg.Registry != nil && s.Own != "" && s.Check != provider.SchemaOff { // its subject has the topic's name
+		push = "run `forebay schemas push` with that file before the intake starts, or records have no __value_schema_id; "
+	}
+	return fmt.Sprintf("teams.%s.sources.%s: {topic: %s, topics: {partitions: %d}}; %sthen start the processes. Until then, one that reads or writes %s makes the copy unusable: keep them stopped. "+
 		"Own consumers of teams hear nothing of it: tell them to read the old topic to its end, and then to go on in the new one as stream/subscriber/CONTRACT.md says",
-		r.team, r.source, r.cmd.To, r.cmd.Partitions, r.cmd.Topic)
+		r.team, r.source, r.cmd.To, r.cmd.Partitions, push, r.cmd.Topic)
 }
 
 // handsOver returns the step. What has gone over to a copy already cannot go over to another one.

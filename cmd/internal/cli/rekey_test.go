@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/google/go-cmp/cmp"
@@ -120,9 +121,32 @@ teams: {acme: {sources: {github: {preset: github, secrets: [s]}, stripe: {preset
 // Nothing tells own consumers of the switch but who runs it.
 func TestRekeyTellsOfOwnConsumers(t *testing.T) {
 	t.Parallel()
-	r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", To: "events.acme.github.12", Partitions: 12}, team: "acme", source: "github"}
+	r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.github", To: "events.acme.github.12", Partitions: 12}, team: "acme", source: "github",
+		cfg: &config.Config{Teams: map[string]*config.Team{"acme": {Sources: map[string]*config.Source{"github": {}}}}}}
 	const want = "Own consumers of teams hear nothing of it: tell them to read the old topic to its end"
 	if got := r.switchText(); !strings.Contains(got, want) || !strings.HasPrefix(got, "teams.acme.sources.github: {topic: events.acme.github.12, topics: {partitions: 12}}; ") {
 		t.Error(got)
+	}
+}
+
+// A source's own schema is in a subject that has the topic's name: the new one has none yet.
+func TestRekeyTellsOfTheRegistry(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		registry *config.Registry
+		schema   config.SchemaCheck
+		tells    bool
+	}{
+		"its own":                {&config.Registry{}, config.SchemaCheck{Check: "warn", Own: "{}"}, true},
+		"no registry":            {nil, config.SchemaCheck{Check: "warn", Own: "{}"}, false},
+		"nothing is held to it":  {&config.Registry{}, config.SchemaCheck{Check: "off", Own: "{}"}, false},
+		"those of the catalogue": {&config.Registry{}, config.SchemaCheck{Check: "warn"}, false},
+	} {
+		r := &rekeying{cmd: &topicsRekeyCmd{Topic: "events.acme.orders", To: "events.acme.orders.12", Partitions: 12}, team: "acme", source: "orders",
+			cfg: &config.Config{Registry: tt.registry, Teams: map[string]*config.Team{"acme": {Sources: map[string]*config.Source{"orders": {JSONSchema: tt.schema}}}}}}
+		const push, then = "run `forebay schemas push` with that file before the intake starts, ", "; then start the processes. Until then, one that reads or writes events.acme.orders makes"
+		if got := r.switchText(); strings.Contains(got, "{partitions: 12}}; "+push) != tt.tells || !strings.Contains(got, then) {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }

@@ -123,17 +123,28 @@ func (c *Client) say(op string, err error) error {
 	case !ok:
 		return schemas.Errorf(schemas.Unavailable, op, "the registry at %s does not answer: %w", c.url, err)
 	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
-		return schemas.Errorf(schemas.Unauthenticated, op, "the registry at %s refuses this user (%d): check registry.user and registry.password, and what that user may do there: %s", c.url, answer.StatusCode, clip(answer))
+		return schemas.Errorf(schemas.Unauthenticated, op, "the registry at %s refuses this user (%d): check registry.user and registry.password, and what that user may do there: %w", c.url, answer.StatusCode, said{answer})
 	case answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests:
-		return schemas.Errorf(schemas.Unavailable, op, "the registry at %s answers %d: %s", c.url, answer.StatusCode, clip(answer))
+		return schemas.Errorf(schemas.Unavailable, op, "the registry at %s answers %d: %w", c.url, answer.StatusCode, said{answer})
 	case answer.ErrorCode == 0:
 		return schemas.Errorf(schemas.Permanent, op, "what answers at %s is no schema registry (%d): registry.url is its address without a path of a subject", c.url, answer.StatusCode)
 	}
-	return schemas.Errorf(schemas.Permanent, op, "the registry at %s refuses it (%d): %s", c.url, answer.ErrorCode, clip(answer))
+	return schemas.Errorf(schemas.Permanent, op, "the registry at %s refuses it (%d): %w", c.url, answer.ErrorCode, said{answer})
 }
 
-// clip returns what a registry says, bounded.
-func clip(answer *sr.ResponseError) string { return bounded(answer.Error()) }
+// said is what a registry answers, bounded.
+type said struct{ *sr.ResponseError }
+
+func (s said) Error() string { return bounded(s.ResponseError.Error()) }
+
+// OfAll reports whether an error of the registry is none of one schema alone, so that any other question would end in it, too: nothing answers,
+// it does not know this user, or it has had too many questions.
+func OfAll(err error) bool {
+	if answer, ok := errors.AsType[said](err); ok {
+		return answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusTooManyRequests
+	}
+	return schemas.KindOf(err) != schemas.Permanent
+}
 
 func bounded(text string) string {
 	const most = 500

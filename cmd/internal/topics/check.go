@@ -63,7 +63,7 @@ func (u Unfit) Err(file string, names ...string) error {
 
 // Check checks topics before a process uses them: every topic except spare ones must exist, with settings that keep acknowledged events
 // (P1) and the broker's append times. file is the configuration's path. The notes tell of topics that keep events for another time than is
-// configured: a process starts with these.
+// configured, or only so many bytes of them: a process starts with these.
 func Check(ctx context.Context, cl *kgo.Client, wanted []Topic, file string) (notes []string, unfit Unfit, err error) {
 	wanted = slices.DeleteFunc(slices.Clone(wanted), func(t Topic) bool { return t.Spare })
 	changes, err := Plan(ctx, cl, wanted)
@@ -77,6 +77,12 @@ func Check(ctx context.Context, cl *kgo.Client, wanted []Topic, file string) (no
 				c.Topic, lasting(c.keeps), lasting(c.want.Configs[retention]), file))
 		} else if c.keeps != "" {
 			notes = append(notes, c.Topic+" "+c.Detail)
+		}
+		for _, s := range c.Settings {
+			if s.Name == mostBytes && s.Is != "" {
+				notes = append(notes, fmt.Sprintf("%s keeps %s bytes of a partition at most, however new they are: what is read later than that is gone; run `forebay topics apply -c %s`, which takes the limit away",
+					c.Topic, s.Is, file))
+			}
 		}
 		switch {
 		case c.Action == Denied:

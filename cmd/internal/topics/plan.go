@@ -205,6 +205,12 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 	if n := int32(len(d.Partitions)); n != w.Partitions {
 		why := fmt.Sprintf("changing the count would move entities between partitions; write topics: {partitions: %d} for this source, or see `forebay topics rekey %s --partitions %d -c FILE`",
 			n, w.Name, w.Partitions)
+		if w.kind() != "events" {
+			why = fmt.Sprintf("it always has one: copy what it has, delete it (kafka-topics.sh --bootstrap-server BROKER --delete --topic %s), and run `forebay topics apply` again", w.Name)
+		}
+		if w.kind() == "agents" {
+			why += "; the agents' keys are gone with it, unless the copy is written back"
+		}
 		report(Refused, partitions, strconv.Itoa(int(n)), strconv.Itoa(int(w.Partitions)), fmt.Sprintf("has %d partitions, configured are %d: %s", n, w.Partitions, why), why)
 	}
 	if unfinishedCopy(have) && !unfinishedCopy(w.Configs) {
@@ -224,7 +230,7 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 			continue
 		}
 		if want, err := strconv.ParseInt(w.Configs[key], 10, 64); key == minInsync && err == nil && want > copies {
-			why := fmt.Sprintf("more than its copies (%d): nothing could be written; move the topic first, or write topics: {replication: %d} for this source", copies, copies)
+			why := fmt.Sprintf("more than its copies (%d): nothing could be written; move the topic first, or write %s", copies, w.written("replication", strconv.FormatInt(copies, 10)))
 			report(Refused, key, was, w.Configs[key], fmt.Sprintf("%s would be %d, %s", key, want, why), why)
 			continue
 		}
@@ -237,9 +243,9 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 		if why := whyKeep(key, was, w.Configs[key], copies); why != "" {
 			text := fmt.Sprintf("%s is %s, configured is %s: %s", key, was, w.Configs[key], why)
 			if key == retention {
-				why = fmt.Sprintf("shortening that would delete events, so it stays; write topics: {retention: %s} for this source, or "+
+				why = fmt.Sprintf("shortening that would delete events, so it stays; write %s, or "+
 					"kafka-configs.sh --bootstrap-server BROKER --alter --entity-type topics --entity-name %s --add-config %s=%s",
-					writable(was), w.Name, key, w.Configs[key])
+					w.written("retention", writable(was)), w.Name, key, w.Configs[key])
 				text = fmt.Sprintf("keeps events for %s, configured is %s: %s", lasting(was), lasting(w.Configs[key]), why)
 			}
 			report(Differs, key, was, w.Configs[key], text, why)

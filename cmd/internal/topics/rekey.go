@@ -214,8 +214,10 @@ func (r Rekey) prepare(ctx context.Context, adm *kadm.Client, from map[int32]spa
 		return err
 	}
 	settings := maps.Clone(unfinishedCopyConfigs)
-	if limit, ok := r.To.Configs[maxMessage]; ok {
-		settings[maxMessage] = limit
+	for _, key := range []string{maxMessage, mostBytes} {
+		if value, ok := r.To.Configs[key]; ok {
+			settings[key] = value
+		}
 	}
 	return alter(ctx, adm, &Change{Topic: r.To.Name, alter: settings})
 }

@@ -48,7 +48,7 @@ func newRekeyRig(t testing.TB, partitions int32) *rekeyRig {
 	t.Cleanup(cl.Close)
 	return &rekeyRig{t: t, cluster: cluster, adm: kadm.NewClient(cl), cl: cl, rekey: Rekey{From: oldTopic, Client: []kgo.Opt{seed, kgo.MetadataMinAge(10 * time.Millisecond)}, RecordBytes: 1 << 20,
 		To: Topic{Name: newTopic, Partitions: 7, Replication: 1, Configs: map[string]string{
-			cleanupPolicy: "delete", timestampType: "LogAppendTime", retention: "604800000"}}}}
+			cleanupPolicy: "delete", timestampType: "LogAppendTime", retention: "604800000", mostBytes: "-1"}}}}
 }
 
 func (r *rekeyRig) send(recs ...*kgo.Record) {
@@ -284,10 +284,17 @@ func TestRekeyRefusesATargetThatIsNotEmpty(t *testing.T) {
 	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "exists with 7 partitions, not 9") {
 		t.Error(err)
 	}
-	// One that was made before, and is empty, is taken.
+	// One that was made before, and is empty, is taken; it loses nothing of the copy, whatever its limit was.
 	r.rekey.To.Name, r.rekey.To.Partitions = "events.acme.orders.4", 4
-	if err := r.cluster.CreateTopic(r.rekey.To.Name, 4, nil); err != nil {
+	if _, err := r.adm.CreateTopic(t.Context(), 4, 1, map[string]*string{mostBytes: new("1")}, r.rekey.To.Name); err != nil {
 		t.Fatal(err)
+	}
+	r.rekey.HandOver = func(Copied) error {
+		have, err := describe(t.Context(), r.adm, []string{r.rekey.To.Name})
+		if got := have[r.rekey.To.Name][mostBytes]; got != "-1" {
+			t.Errorf("retention.bytes of the copy is %s", got)
+		}
+		return err
 	}
 	if got := r.run(); got.Records != 1 {
 		t.Errorf("%+v", got)

@@ -5,12 +5,13 @@
 //	dead.<team>.<subscription>  actions that were given up
 //	agents.<team>               keys of agents, of teams whose sources take them; compacted
 //
-// An acknowledged event must survive (P1): cleanup.policy=delete, no unclean election, min.insync.replicas >= 2 where
+// An acknowledged event must survive (P1): cleanup.policy=delete, no limit in bytes, no unclean election, min.insync.replicas >= 2 where
 // there are three copies. Partition counts never change: entities would move and lose their order.
 package topics
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -31,6 +32,7 @@ const MinInsync = minInsync
 const (
 	cleanupPolicy = "cleanup.policy"
 	retention     = "retention.ms"
+	mostBytes     = "retention.bytes"
 	segment       = "segment.ms"
 	minInsync     = "min.insync.replicas"
 	unclean       = "unclean.leader.election.enable"
@@ -50,6 +52,25 @@ type Topic struct {
 	Configs     map[string]string
 	// Spare says that a process starts without the topic, and writes to it once it is there.
 	Spare bool
+}
+
+// kind returns the first word of the topic's name, which says what it has.
+func (t Topic) kind() string {
+	kind, _, _ := strings.Cut(t.Name, ".")
+	return kind
+}
+
+// written says what to write into the file for the topic to have a replication or retention.
+func (t Topic) written(key, value string) string {
+	switch {
+	case t.kind() == "dead" && key == "retention":
+		return fmt.Sprintf("retention: {dead: %s} for this subscription", value)
+	case t.kind() == "dead":
+		return fmt.Sprintf("topics: {%s: %s} for its sources", key, value)
+	case t.kind() == "agents":
+		return fmt.Sprintf("topics: {%s: %s} at the top of the file", key, value)
+	}
+	return fmt.Sprintf("topics: {%s: %s} for this source", key, value)
 }
 
 // Wanted lists the topics of a configuration, sorted by name. maxBody is the largest body of a source in bytes.
@@ -95,6 +116,8 @@ func settings(t config.Topics, maxBody int64) map[string]string {
 	configs := map[string]string{
 		cleanupPolicy: "delete",
 		retention:     strconv.FormatInt(keep.Milliseconds(), 10),
+		// A limit in bytes, which brokers may have for all topics (log.retention.bytes), would take events away before that.
+		mostBytes: "-1",
 		// Retention deletes whole segments: with Kafka's default of a week for one, a retention of a week would last two.
 		segment:   strconv.FormatInt(min(keep, config.SegmentTime.Std()).Milliseconds(), 10),
 		minInsync: strconv.Itoa(t.MinInsync),

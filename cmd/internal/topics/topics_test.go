@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,29 @@ func TestCheckRefusesProducersTimes(t *testing.T) {
 	}
 }
 
+// TestNoLimitInBytes: brokers may have one for all topics (log.retention.bytes), which takes acknowledged events away before their time. A process
+// starts with it and tells of it, and apply ends it.
+func TestNoLimitInBytes(t *testing.T) {
+	t.Parallel()
+	cl, adm, want := setup(t)
+	if _, err := Apply(t.Context(), cl, want, false); err != nil {
+		t.Fatal(err)
+	}
+	set(t, adm, "events.acme.github", map[string]string{mostBytes: "1000"})
+	notes, unfit, err := Check(t.Context(), cl, want, "f.yaml")
+	if err != nil || len(unfit) > 0 || len(notes) != 1 || !strings.Contains(notes[0], "events.acme.github keeps 1000 bytes of a partition at most") || !strings.Contains(notes[0], "forebay topics apply -c f.yaml") {
+		t.Errorf("%q %v %v", notes, unfit, err)
+	}
+	changes, err := Apply(t.Context(), cl, want, false)
+	if err != nil || changes[0].Action != Alter || changes[0].Detail != "retention.bytes 1000 -> -1" {
+		t.Errorf("%+v %v", changes[0], err)
+	}
+	have, err := describe(t.Context(), adm, []string{"events.acme.github"})
+	if err != nil || have["events.acme.github"][mostBytes] != "-1" {
+		t.Errorf("%v %v", have, err)
+	}
+}
+
 // TestHalfACopyIsRefused: apply would make a copy that rekey was broken off at look finished.
 func TestHalfACopyIsRefused(t *testing.T) {
 	t.Parallel()
@@ -248,6 +272,38 @@ func TestPartitionsAreNeverChanged(t *testing.T) {
 	}
 	if err := check(t, cl, more); schemas.KindOf(err) != schemas.Conflict {
 		t.Errorf("check: %v", err)
+	}
+}
+
+// TestAdviceCanBeFollowed: topics that are not a source's own have their settings elsewhere in the file, and their count nowhere.
+func TestAdviceCanBeFollowed(t *testing.T) {
+	t.Parallel()
+	cl, adm, _ := setup(t)
+	want := wanted(t, file+"      agents: {preset: agent}\n    destinations: {log: {type: log}}\n    subscriptions: {triage: {sources: [github], actions: [{name: a, to: log}]}}\n")
+	for name, configs := range map[string]map[string]*string{
+		"dead.acme.triage": {retention: new("3456000000")}, "quarantine.acme.github": {retention: new("864000000")}, "agents.acme": {cleanupPolicy: new("compact")},
+	} {
+		if _, err := adm.CreateTopic(t.Context(), 2, 1, configs, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	changes, err := Plan(t.Context(), cl, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const move = "move the topic first, or write "
+	for name, says := range map[string][]string{
+		"dead.acme.triage":       {move + "topics: {replication: 1} for its sources", "so it stays; write retention: {dead: 40d} for this subscription, or"},
+		"quarantine.acme.github": {move + "topics: {replication: 1} for this source", "so it stays; write topics: {retention: 10d} for this source, or"},
+		"agents.acme":            {move + "topics: {replication: 1} at the top of the file", "the agents' keys are gone with it"},
+	} {
+		c := changes[slices.IndexFunc(changes, func(c Change) bool { return c.Topic == name })]
+		says = append(says, "has 2 partitions, configured are 1: it always has one: copy what it has, delete it (kafka-topics.sh --bootstrap-server BROKER --delete --topic "+name+"), and run `forebay topics apply` again")
+		for _, want := range says {
+			if c.Action != Refused || !strings.Contains(c.Detail, want) || strings.Contains(c.Detail, "rekey") {
+				t.Errorf("%s %s: no %q in %q", c.Action, name, want, c.Detail)
+			}
+		}
 	}
 }
 
