@@ -346,7 +346,7 @@ func (a *Approval) takes(approve bool, by string, barred []string, late bool) er
 
 // ApprovalQuery narrows a list of approvals. Empty fields select everything.
 type ApprovalQuery struct {
-	Teams  []string // nil: all
+	Team   string
 	State  ApprovalState
 	Limit  int
 	Before int64 // only those with a smaller id; 0: all
@@ -355,8 +355,8 @@ type ApprovalQuery struct {
 // Approvals lists approvals, the newest first.
 func (l *Ledger) Approvals(ctx context.Context, q ApprovalQuery) ([]Approval, error) {
 	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`
-		WHERE ($1::text[] IS NULL OR split_part(s.name, '.', 1) = ANY ($1)) AND ($2 = '' OR p.state = $2) AND ($3 = 0 OR p.id < $3) ORDER BY p.id DESC LIMIT $4`,
-		q.Teams, string(q.State), q.Before, q.Limit)
+		WHERE ($1 = '' OR split_part(s.name, '.', 1) = $1) AND ($2 = '' OR p.state = $2) AND ($3 = 0 OR p.id < $3) ORDER BY p.id DESC LIMIT $4`,
+		q.Team, string(q.State), q.Before, q.Limit)
 	return approvalsOf("list the approvals", rows, err)
 }
 

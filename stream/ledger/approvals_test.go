@@ -150,7 +150,7 @@ func TestApprovals(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].ID != late.ID || list[0].ActionID != r.ActionID || fmt.Sprint(list[0].Roles) != "[approver]" {
 		t.Errorf("%+v %v", list, err)
 	}
-	if list, err = f.l.Approvals(t.Context(), ApprovalQuery{Teams: []string{"nobody"}, Limit: 10}); err != nil || len(list) != 0 {
+	if list, err = f.l.Approvals(t.Context(), ApprovalQuery{Team: "nobody", Limit: 10}); err != nil || len(list) != 0 {
 		t.Errorf("another team sees %d, %v", len(list), err)
 	}
 }
