@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -360,9 +361,10 @@ func (l *Ledger) Approvals(ctx context.Context, q ApprovalQuery) ([]Approval, er
 	return approvalsOf("list the approvals", rows, err)
 }
 
-// ApprovalsWaiting lists those that wait for a person's word, the oldest first.
+// ApprovalsWaiting lists those that wait for a person's word, the oldest first and at most limit of a subscription, without what is to be sent.
 func (l *Ledger) ApprovalsWaiting(ctx context.Context, limit int) ([]Approval, error) {
-	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.state = 'waiting' ORDER BY p.id LIMIT $1`, limit)
+	rows, err := l.hot.Query(ctx, `SELECT `+strings.Replace(approvalColumns, "p.sends", "''", 1)+approvalTables+`
+		JOIN (SELECT id, row_number() OVER (PARTITION BY subscription ORDER BY id) AS place FROM approvals WHERE state = 'waiting') w ON w.id = p.id WHERE w.place <= $1 ORDER BY p.id`, limit)
 	return approvalsOf("list the approvals that wait", rows, err)
 }
 
