@@ -403,7 +403,8 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 		}
 	}
 	if err != nil {
-		l.unknown[api.KindBudget], l.failed = err.Error(), true // what is used up is known all the same
+		l.unknown[api.KindBudget], l.failed = err.Error(), true
+		return
 	}
 	listed := map[string]int{}
 	for _, u := range used {

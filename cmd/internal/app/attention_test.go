@@ -120,7 +120,7 @@ func TestMuchOfATeamHidesNoOther(t *testing.T) {
 kafka: {brokers: ["127.0.0.1:9092"]}
 postgres: {url: "postgres://x@127.0.0.1/x"}
 destinations:
-  pool: {type: http, url: "https://pool.example", teams: [acme, pay], budget: {of: entity, runs: {limit: 10, per: 1d}}}
+  pool: {type: http, url: "https://pool.example", teams: [acme, pay], budget: {of: entity, runs: {limit: 10, per: 1d}, cost: {limit: 5, per: 1d}}}
 teams:
   acme:
     sources:
@@ -149,6 +149,26 @@ teams:
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("team %q (-want +got):\n%s", team, d)
 		}
+	}
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), `ALTER TABLE `+from+` RENAME TO `+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := l.byOwner()
+	rename("windows", "elsewhere") // so that nobody knows for which budgets actions wait
+	for range 2 {
+		next := look{at: time.Now(), unknown: map[string]string{}}
+		next.take(t.Context(), (&attention{a: a}).ofApprovals, (&attention{a: a}).ofBudgets)
+		next.keep(l)
+		if l = next; l.unknown[api.KindBudget] == "" {
+			t.Error("all is known of budgets")
+		}
+	}
+	rename("elsewhere", "windows")
+	if d := cmp.Diff(before, l.byOwner()); d != "" {
+		t.Errorf("by owner, after looks that failed (-want +got):\n%s", d)
 	}
 }
 
