@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -346,7 +347,7 @@ func (a *Approval) takes(approve bool, by string, barred []string, late bool) er
 
 // ApprovalQuery narrows a list of approvals. Empty fields select everything.
 type ApprovalQuery struct {
-	Teams  []string // nil: all
+	Team   string
 	State  ApprovalState
 	Limit  int
 	Before int64 // only those with a smaller id; 0: all
@@ -355,14 +356,15 @@ type ApprovalQuery struct {
 // Approvals lists approvals, the newest first.
 func (l *Ledger) Approvals(ctx context.Context, q ApprovalQuery) ([]Approval, error) {
 	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`
-		WHERE ($1::text[] IS NULL OR split_part(s.name, '.', 1) = ANY ($1)) AND ($2 = '' OR p.state = $2) AND ($3 = 0 OR p.id < $3) ORDER BY p.id DESC LIMIT $4`,
-		q.Teams, string(q.State), q.Before, q.Limit)
+		WHERE ($1 = '' OR split_part(s.name, '.', 1) = $1) AND ($2 = '' OR p.state = $2) AND ($3 = 0 OR p.id < $3) ORDER BY p.id DESC LIMIT $4`,
+		q.Team, string(q.State), q.Before, q.Limit)
 	return approvalsOf("list the approvals", rows, err)
 }
 
-// ApprovalsWaiting lists those that wait for a person's word, the oldest first.
+// ApprovalsWaiting lists those that wait for a person's word, the oldest first and at most limit of a subscription, without what is to be sent.
 func (l *Ledger) ApprovalsWaiting(ctx context.Context, limit int) ([]Approval, error) {
-	rows, err := l.hot.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.state = 'waiting' ORDER BY p.id LIMIT $1`, limit)
+	rows, err := l.hot.Query(ctx, `SELECT `+strings.Replace(approvalColumns, "p.sends", "''", 1)+approvalTables+`
+		JOIN (SELECT id, row_number() OVER (PARTITION BY subscription ORDER BY id) AS place FROM approvals WHERE state = 'waiting') w ON w.id = p.id WHERE w.place <= $1 ORDER BY p.id`, limit)
 	return approvalsOf("list the approvals that wait", rows, err)
 }
 

@@ -143,14 +143,14 @@ func TestApprovals(t *testing.T) {
 	refused("nothing", why, "there is no approval")
 
 	second := f.askApproval(asksFor(f, "waits"))
-	if waits, err := f.l.ApprovalsWaiting(t.Context(), 1); err != nil || len(waits) != 1 || waits[0].ID >= second.ID || waits[0].State != ApprovalWaiting {
+	if waits, err := f.l.ApprovalsWaiting(t.Context(), 1); err != nil || len(waits) != 1 || waits[0].ID >= second.ID || waits[0].State != ApprovalWaiting || waits[0].Sends != "" {
 		t.Errorf("the oldest that waits: %+v %v", waits, err)
 	}
 	list, err := f.l.Approvals(t.Context(), ApprovalQuery{State: ApprovalExpired, Limit: 10})
 	if err != nil || len(list) != 1 || list[0].ID != late.ID || list[0].ActionID != r.ActionID || fmt.Sprint(list[0].Roles) != "[approver]" {
 		t.Errorf("%+v %v", list, err)
 	}
-	if list, err = f.l.Approvals(t.Context(), ApprovalQuery{Teams: []string{"nobody"}, Limit: 10}); err != nil || len(list) != 0 {
+	if list, err = f.l.Approvals(t.Context(), ApprovalQuery{Team: "nobody", Limit: 10}); err != nil || len(list) != 0 {
 		t.Errorf("another team sees %d, %v", len(list), err)
 	}
 }

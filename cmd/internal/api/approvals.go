@@ -85,8 +85,8 @@ func ApprovalStates() (states []string) {
 
 // ApprovalFilter narrows a list of approvals.
 type ApprovalFilter struct {
-	Teams  []string // nil: all
-	State  string   // empty: any
+	Team   string // empty: all
+	State  string // empty: any
 	Limit  int
 	Cursor string
 }
@@ -106,15 +106,12 @@ const (
 
 func (s *server) approvals(ctx context.Context, r *http.Request) (any, error) {
 	q := r.URL.Query()
-	f := ApprovalFilter{State: q.Get("state"), Cursor: q.Get("cursor"), Teams: who(ctx).Teams}
+	f := ApprovalFilter{State: q.Get("state"), Cursor: q.Get("cursor"), Team: q.Get("team")}
 	if f.State == "any" {
 		f.State = ""
 	}
 	if f.State != "" && !slices.Contains(ApprovalStates(), f.State) {
 		return nil, schemas.Errorf(schemas.Invalid, "", "state %q is none of waiting, approved, used, denied, expired, void; any lists all", f.State)
-	}
-	if team := q.Get("team"); team != "" {
-		f.Teams = []string{team}
 	}
 	var err error
 	if f.Limit, _, err = limitAndSince(q); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -203,9 +202,9 @@ func approvalOf(team string) ApprovalItem {
 
 // Approvals implements [Approvals].
 func (w *world) Approvals(_ context.Context, f ApprovalFilter) (page Page[ApprovalItem], err error) {
-	w.note("approvals %s", strings.Join(f.Teams, " "))
+	w.note("approvals %s", f.Team)
 	for _, team := range teamsOfWorld {
-		if f.Teams == nil || slices.Contains(f.Teams, team) {
+		if f.Team == "" || f.Team == team {
 			page.Items = append(page.Items, approvalOf(team))
 		}
 	}

@@ -26,15 +26,19 @@ func (s *approvalsAPI) Approvals(ctx context.Context, f api.ApprovalFilter) (pag
 	if err != nil {
 		return page, err
 	}
+	if _, err := (&inboxAPI{s.a.stream}).resolve(ctx, inbox.New(l), queryNames{&f.Team, new(string), new(string), new(string)}); err != nil {
+		return page, err
+	}
 	before, err := strconv.ParseInt(cmp.Or(f.Cursor, "0"), 10, 64)
 	if err != nil {
 		return page, schemas.Errorf(schemas.Invalid, "", "%q is no cursor of this list", f.Cursor)
 	}
 	limit := cmp.Or(f.Limit, 100)
-	list, err := l.Approvals(ctx, ledger.ApprovalQuery{Teams: f.Teams, State: ledger.ApprovalState(f.State), Limit: limit + 1, Before: before})
+	list, err := l.Approvals(ctx, ledger.ApprovalQuery{Team: f.Team, State: ledger.ApprovalState(f.State), Limit: limit + 1, Before: before})
 	if err != nil {
 		return page, err
 	}
+	page.Elsewhere = s.a.leftOut(f.Team, "")
 	if len(list) > limit {
 		list = list[:limit]
 		page.Next = strconv.FormatInt(list[limit-1].ID, 10)
@@ -47,13 +51,17 @@ func (s *approvalsAPI) Approvals(ctx context.Context, f api.ApprovalFilter) (pag
 	return page, nil
 }
 
+// find opens the ledger, and returns an approval of it.
+func (s *approvalsAPI) find(ctx context.Context, id int64) (l *ledger.Ledger, found ledger.Approval, err error) {
+	if l, err = s.a.stream.openLedger(); err == nil {
+		found, err = l.Approval(ctx, id)
+	}
+	return l, found, s.a.hintOtherLedgers("", err)
+}
+
 // Approval implements [api.Approvals].
 func (s *approvalsAPI) Approval(ctx context.Context, id int64) (*api.ApprovalItem, error) {
-	l, err := s.a.stream.openLedger()
-	if err != nil {
-		return nil, err
-	}
-	found, err := l.Approval(ctx, id)
+	_, found, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +70,7 @@ func (s *approvalsAPI) Approval(ctx context.Context, id int64) (*api.ApprovalIte
 
 // AnswerApproval implements [api.Approvals]. The action's owner is told to look; where nobody can be told, it looks within five minutes.
 func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve bool, r api.ApprovalRequest) (*api.ApprovalItem, error) {
-	l, err := s.a.stream.openLedger()
-	if err != nil {
-		return nil, err
-	}
-	found, err := l.Approval(ctx, id)
+	l, found, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -60,6 +60,7 @@ type look struct {
 	partitions partitions
 	backlogs   map[nameInTeam]producer.Backlog // of deliveries in quarantine, by source
 	rows       []api.AttentionItem             // what is few: partitions, destinations, sources
+	over       []api.AttentionItem             // of what was left out of rows, since there is much of its kind and owner, at least one row each
 	dead       []inbox.DeadFacts               // of the subscriptions that have dead letters
 	ends       map[string]time.Time            // when certificates and tokens end
 	unknown    map[string]string               // by kind, why nothing is known of it
@@ -383,7 +384,7 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 	from, err := t.a.stream.openLedger()
 	var used []ledger.CounterUsed
 	if err == nil {
-		used, err = from.CountersUsed(ctx, policy.BudgetCounters, policy.SoftLimit, mostBudgets)
+		used, err = from.CountersUsedOfEach(ctx, policy.BudgetCounters, policy.SoftLimit, mostBudgets+1)
 	}
 	if err != nil {
 		l.unknown[api.KindBudget], l.failed = err.Error(), true
@@ -402,15 +403,27 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 		}
 	}
 	if err != nil {
-		l.unknown[api.KindBudget], l.failed = err.Error(), true // what is used up is known all the same
+		l.unknown[api.KindBudget], l.failed = err.Error(), true
+		return
 	}
-	for _, u := range used[:min(len(used), 2*mostBudgets)] {
+	listed := map[string]int{}
+	for _, u := range used {
 		row := budgetRow(u, t.a.file(), limits, l.at)
 		if holds[u.Name] && u.Used < u.Limit {
 			row.Reason, row.Detail = "too_little_left", "actions wait, since less is left than the last run has cost: "+row.Detail
 		}
-		l.rows = append(l.rows, row)
+		path, _, _ := strings.Cut(row.ID, " ")
+		l.add(row, listed, path+" "+row.Source, mostBudgets)
 	}
+}
+
+// add adds a row of what is of somebody, unless there are most of them already.
+func (l *look) add(row api.AttentionItem, listed map[string]int, of string, most int) {
+	if listed[of]++; listed[of] > most {
+		l.over = append(l.over, row)
+		return
+	}
+	l.rows = append(l.rows, row)
 }
 
 // heldCosts returns the counters of those budgets of cost for which actions wait that have just asked; none where it takes too long to find out. The ledger is asked only
@@ -433,10 +446,10 @@ func heldCosts(ctx context.Context, from *ledger.Ledger, limits []api.BudgetItem
 	return names, err
 }
 
-// mostBudgets is how many budgets are listed at most: entities may have one each.
+// mostBudgets is how many entities of a source are listed at most for a budget that each of them has.
 const mostBudgets = 100
 
-// mostApprovals is how many actions that wait for a person's word are counted at most.
+// mostApprovals is how many actions of a subscription that wait for a person's word are counted at most.
 const mostApprovals = 1000
 
 // ofApprovals adds actions that wait for a person's word.
@@ -448,14 +461,15 @@ func (t *attention) ofApprovals(ctx context.Context, l *look) {
 	from, err := t.a.stream.openLedger()
 	var waits []ledger.Approval
 	if err == nil {
-		waits, err = from.ApprovalsWaiting(ctx, mostApprovals)
+		waits, err = from.ApprovalsWaiting(ctx, mostApprovals+1)
 	}
 	if err != nil {
 		l.unknown[api.KindApproval], l.failed = err.Error(), true
 		return
 	}
+	listed := map[string]int{}
 	for i := range waits {
-		l.rows = append(l.rows, approvalRow(t.a.file(), &waits[i]))
+		l.add(approvalRow(t.a.file(), &waits[i]), listed, waits[i].Team+"."+waits[i].Subscription, mostApprovals)
 	}
 }
 
@@ -579,6 +593,9 @@ func (l look) counts(team string) (out []api.AttentionCount) {
 			if row.Kind == kind && row.Of(team) {
 				c.Count++
 			}
+		}
+		for _, row := range l.over {
+			c.More = c.More || row.Kind == kind && row.Of(team)
 		}
 		for of, backlog := range l.backlogs {
 			if kind == api.KindQuarantinedDelivery && (team == "" || of.team == team) {

@@ -20,6 +20,7 @@ import (
 	"github.com/forebay-io/forebay/ingest/producer"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 	"github.com/forebay-io/forebay/stream/policy"
 )
 
@@ -90,6 +91,84 @@ func TestRecount(t *testing.T) {
 	recount(out, 2)
 	if d := cmp.Diff([]api.AttentionCount{{Kind: "parked", Count: 1, More: true}, {Kind: "held", Count: 1}, {Kind: "conflict", Count: 7}}, out.Counts); d != "" {
 		t.Error(d)
+	}
+}
+
+// However much of one team waits, what waits of another is counted and listed, and of the first it is said that there is more.
+func TestMuchOfATeamHidesNoOther(t *testing.T) {
+	t.Parallel()
+	place := newLedger(t)
+	from, err := ledger.Open(t.Context(), place.config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	db := pgtest.Connect(t, place.url, place.schema)
+	for _, sql := range []string{
+		`INSERT INTO subscriptions (name) VALUES ('acme.fulfil'), ('pay.bills')`,
+		`INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, sends, roles, four_eyes, expires_at)
+			SELECT s.id, gen_random_uuid(), 'run', 'd', sha256(''), 'e', '', 's', 'i', 't', 'w', '', '{approver}', false, now() + interval '1 hour'
+			FROM subscriptions s, generate_series(1, 1001) n WHERE n = 1 OR s.name = 'acme.fulfil' ORDER BY s.name`,
+		`INSERT INTO counters SELECT 'budget destinations.pool.budget.runs ' || source || ' e' || n, now(), 9, 10, 1, 1, now() + interval '1 hour'
+			FROM unnest(ARRAY['/acme/orders', '/pay/bills']) source, generate_series(1, 101) n WHERE n = 1 OR source = '/acme/orders'`,
+	} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(strings.ReplaceAll(`version: 1
+kafka: {brokers: ["127.0.0.1:9092"]}
+postgres: {url: "postgres://x@127.0.0.1/x"}
+destinations:
+  pool: {type: http, url: "https://pool.example", teams: [acme, pay], budget: {of: entity, runs: {limit: 10, per: 1d}, cost: {limit: 5, per: 1d}}}
+teams:
+  acme:
+    sources:
+      orders: GENERIC
+    subscriptions:
+      fulfil: {sources: [orders], begin: all, actions: [{name: run, to: pool}]}
+  pay:
+    sources: {bills: GENERIC}
+    subscriptions:
+      bills: {sources: [bills], begin: all, actions: [{name: run, to: pool}]}
+`, "GENERIC", "{preset: generic, secrets: [x], verify: {signature_header: X-S}, event: {id: /id, type: /t, entity: [/e], version: {from: /rev, kind: sequence}}}"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &App{stream: &streams{ledger: from}}
+	a.current.Store(file)
+	l := look{at: time.Now(), unknown: map[string]string{}}
+	l.take(t.Context(), (&attention{a: a}).ofApprovals, (&attention{a: a}).ofBudgets)
+	for team, want := range map[string][]api.AttentionCount{
+		"acme": {{Kind: api.KindApproval, Count: mostApprovals, More: true}, {Kind: api.KindBudget, Count: mostBudgets, More: true}},
+		"pay":  {{Kind: api.KindApproval, Count: 1}, {Kind: api.KindBudget, Count: 1}},
+		"":     {{Kind: api.KindApproval, Count: mostApprovals + 1, More: true}, {Kind: api.KindBudget, Count: mostBudgets + 1, More: true}},
+	} {
+		got := slices.DeleteFunc(l.counts(team), func(c api.AttentionCount) bool { return c.Count == 0 && !c.More })
+		slices.SortFunc(got, func(a, b api.AttentionCount) int { return strings.Compare(a.Kind, b.Kind) })
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("team %q (-want +got):\n%s", team, d)
+		}
+	}
+	rename := func(from, to string) {
+		t.Helper()
+		if _, err := db.Exec(t.Context(), `ALTER TABLE `+from+` RENAME TO `+to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := l.byOwner()
+	rename("windows", "elsewhere") // so that nobody knows for which budgets actions wait
+	for range 2 {
+		next := look{at: time.Now(), unknown: map[string]string{}}
+		next.take(t.Context(), (&attention{a: a}).ofApprovals, (&attention{a: a}).ofBudgets)
+		next.keep(l)
+		if l = next; l.unknown[api.KindBudget] == "" {
+			t.Error("all is known of budgets")
+		}
+	}
+	rename("elsewhere", "windows")
+	if d := cmp.Diff(before, l.byOwner()); d != "" {
+		t.Errorf("by owner, after looks that failed (-want +got):\n%s", d)
 	}
 }
 

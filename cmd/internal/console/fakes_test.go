@@ -169,7 +169,7 @@ func (f *fake) Entity(_ context.Context, q api.EntityFilter) (*api.EntityDetail,
 func (f *fake) DeadLetters(_ context.Context, q api.DeadLetterFilter) (api.Page[api.DeadLetterItem], error) {
 	f.deadFilter = q
 	begin, _ := strconv.Atoi(q.Cursor) // the place in f.dead; a cursor of another kind is the start
-	page := api.Page[api.DeadLetterItem]{}
+	page := api.Page[api.DeadLetterItem]{Elsewhere: f.elsewhere}
 	for n, i := range f.dead[min(begin, len(f.dead)):] {
 		if slices.Contains(f.replayed, i.ID) || q.Group != "" && q.Group != i.Group || q.Team != "" && q.Team != i.Team {
 			continue
@@ -344,7 +344,7 @@ type replays struct {
 type asReplays interface{ api.Replays }
 
 func (r replays) Replays(context.Context, api.ReplayFilter) (api.Page[api.ReplayItem], error) {
-	return api.Page[api.ReplayItem]{Items: []api.ReplayItem{r.f.plan}}, r.f.err
+	return api.Page[api.ReplayItem]{Items: []api.ReplayItem{r.f.plan}, Elsewhere: r.f.elsewhere}, r.f.err
 }
 
 func (r replays) Replay(context.Context, int64) (*api.ReplayItem, error) {
@@ -373,10 +373,11 @@ func (r replays) CancelReplay(_ context.Context, _ int64, q api.ReplayRequest) (
 
 // Approvals lists the one question, without what is sent.
 func (f *fake) Approvals(_ context.Context, q api.ApprovalFilter) (page api.Page[api.ApprovalItem], err error) {
-	if i := f.question; (q.State == "" || q.State == i.State) && (q.Teams == nil || slices.Contains(q.Teams, i.Team)) {
+	if i := f.question; (q.State == "" || q.State == i.State) && (q.Team == "" || q.Team == i.Team) {
 		i.Sends = ""
 		page = api.Page[api.ApprovalItem]{Items: []api.ApprovalItem{i}, Next: "cursor=="}
 	}
+	page.Elsewhere = f.elsewhere
 	return page, f.err
 }
 

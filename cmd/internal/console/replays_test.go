@@ -8,6 +8,17 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
+// A list that another ledger has a part of says so, and whose: else it looks whole.
+func TestListsSayWhatTheyLeaveOut(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	h := f.handler(t, nil)
+	f.elsewhere = []string{"acme.billing", "acme.refunds"}
+	for _, list := range []string{"inbox", "gaps", "dlq", "approvals", "replays"} {
+		get(t, h, "/console/"+list).says("p", "Without acme.billing, acme.refunds: another process has that ledger")
+	}
+}
+
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	f := newFake()

@@ -145,10 +145,21 @@ type Used struct {
 // used: those that are used most first, at most n. It is planned for its prefix each time: of one budget among many it reads a range of
 // counters_pkey, where a plan for any prefix reads all counters. Kind: Unavailable.
 func (s *Store) CountersUsed(ctx context.Context, prefix string, share, n int) ([]Used, error) {
-	rows, err := s.db.Query(ctx, `SELECT name, used, cap, (extract(epoch FROM until - now()) * 1000000)::bigint AS left_us FROM counters
+	return s.listUsed(ctx, `SELECT name, used, cap, (extract(epoch FROM until - now()) * 1000000)::bigint AS left_us FROM counters
 		WHERE name >= $1 AND name < $1 || U&'\+10FFFF' AND until > now() AND unit = 1 AND used::numeric * 100 >= cap::numeric * $2
-		ORDER BY used::numeric / greatest(cap, 1) DESC, name LIMIT $3`, pgx.QueryExecModeCacheDescribe, prefix, share, n)
-	var list []Used
+		ORDER BY used::numeric / greatest(cap, 1) DESC, name LIMIT $3`, prefix, share, n)
+}
+
+// CountersUsedOfEach is CountersUsed with at most n of those whose names have the second and the third word in common: of a budget and a source.
+func (s *Store) CountersUsedOfEach(ctx context.Context, prefix string, share, n int) ([]Used, error) {
+	return s.listUsed(ctx, `SELECT name, used, cap, (extract(epoch FROM until - now()) * 1000000)::bigint AS left_us FROM (SELECT name, used, cap, until,
+			row_number() OVER (PARTITION BY split_part(name, ' ', 2), split_part(name, ' ', 3) ORDER BY used::numeric / greatest(cap, 1) DESC, name) AS place FROM counters
+		WHERE name >= $1 AND name < $1 || U&'\+10FFFF' AND until > now() AND unit = 1 AND used::numeric * 100 >= cap::numeric * $2) c
+		WHERE place <= $3 ORDER BY place, name`, prefix, share, n)
+}
+
+func (s *Store) listUsed(ctx context.Context, sql, prefix string, share, n int) (list []Used, err error) {
+	rows, err := s.db.Query(ctx, sql, pgx.QueryExecModeCacheDescribe, prefix, share, n)
 	if err == nil {
 		var u Used
 		var left int64
