@@ -7,6 +7,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // guarding is what the guards of a subscription are made of. What a guard reads of the file outside the subscription belongs into
@@ -23,11 +24,12 @@ type guarding struct {
 // One gives nil if the file has nothing for it to decide.
 var guardMakers = []func(guarding) (policy.Guard, error){written, senders, whens, loops, policyGuard, budgetGuard}
 
-// written makes the guard against actions that the file has not.
+// written makes the guard against actions that the file has not, or has with the parameters of another destination.
 func written(of guarding) (policy.Guard, error) {
-	g := &policy.Written{}
+	its := map[string]config.Action{}
+	g := &policy.Written{Unfit: func(a sink.Action) error { return of.streams.a.file().Unfit(of.at.team, its[a.Name], a) }}
 	for _, a := range subscriptionIn(of.file, of.at).Actions {
-		g.Actions = append(g.Actions, a.Name)
+		g.Actions, its[a.Name] = append(g.Actions, a.Name), a
 	}
 	return g, nil
 }
