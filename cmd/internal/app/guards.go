@@ -48,12 +48,17 @@ func senders(of guarding) (policy.Guard, error) {
 func loops(of guarding) (policy.Guard, error) {
 	l := subscriptionIn(of.file, of.at).Loop
 	agents := map[string][]string{}
-	for _, d := range of.file.AllDestinations() {
-		if d.Agent != "" {
-			agents[d.FullName()] = []string{d.Agent}
-		} else {
-			agents[d.FullName()] = []string{d.Name, d.FullName()}
+	for _, one := range of.file.AllDestinations() {
+		d, ok := of.file.Destination(of.at.team, one.Name)
+		if !ok {
+			continue
 		}
+		own := of.at.team + "/" + d.Name
+		names := []string{d.Name, own}
+		if d.Agent != "" {
+			names = []string{d.Agent}
+		}
+		agents[d.Name], agents[own] = names, names // an open action has the name from before the destination was moved to the top, or back
 	}
 	return &policy.Loops{Depth: l.Depth, Runs: l.Runs.Limit, Per: l.Runs.Per.Std(), Agents: agents, Sayings: of.space}, nil
 }
