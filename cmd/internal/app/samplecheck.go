@@ -86,6 +86,9 @@ func (s *sampleCheck) subscription(at nameInTeam) error {
 					continue
 				}
 			}
+			if source.Thin != nil && !e.Deleted {
+				continue
+			}
 			for i, a := range sub.Actions {
 				to, _ := s.c.Destination(at.team, a.To) // config.Load has found it
 				action := sink.Action{ID: schemas.NewActionID(at.team+"."+at.name, 0, e.Source, e.ID, a.Name), Name: a.Name, Subscription: at.team + "." + at.name,
@@ -199,6 +202,9 @@ func (s *sampleCheck) of(named config.NamedSource) ([]sampleEvent, error) {
 		for _, e := range list {
 			events = append(events, sampleEvent{e, name})
 		}
+	}
+	if named.Thin != nil {
+		s.out.Notes = append(s.out.Notes, s.c.Problem(path, "actions get the document of thin, which samples do not have: when, policy and params were not tried"))
 	}
 	if !known {
 		s.out.Notes = append(s.out.Notes, s.c.Problem(path, fmt.Sprintf("there are no samples of preset %s, so nothing was tried: `forebay sources test` takes a body of your own", named.Preset)))
