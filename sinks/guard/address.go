@@ -3,6 +3,7 @@ package guard
 import (
 	"fmt"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -142,13 +143,17 @@ func (r rule) why(addr netip.Addr) string {
 	return ""
 }
 
-// AllowLine returns the line of the file that allows an address, for messages: allow_networks: [127.0.0.1/32]. YAML wants quotes around
+// AllowLine returns the line of the file that allows addresses, for messages: allow_networks: [127.0.0.1/32]. YAML wants quotes around
 // an IPv6 network in a list.
-func AllowLine(addr netip.Addr) string {
-	addr = addr.WithZone("").Unmap()
-	one := netip.PrefixFrom(addr, addr.BitLen())
-	if addr.Is6() {
-		return fmt.Sprintf("allow_networks: [%q]", one)
+func AllowLine(addrs ...netip.Addr) string {
+	var list []string
+	for _, addr := range addrs {
+		addr = addr.WithZone("").Unmap()
+		one := netip.PrefixFrom(addr, addr.BitLen()).String()
+		if addr.Is6() {
+			one = strconv.Quote(one)
+		}
+		list = append(list, one)
 	}
-	return fmt.Sprintf("allow_networks: [%s]", one)
+	return "allow_networks: [" + strings.Join(list, ", ") + "]"
 }

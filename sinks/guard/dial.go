@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -67,7 +69,7 @@ func withEnd(ctx context.Context) context.Context {
 }
 
 // dial resolves a name, judges every address it has, and connects to one of those and to nothing else. A name with
-// one refused address among others is refused: nobody publishes that in good faith.
+// one refused address among others is refused: nobody publishes that in good faith. Of localhost those are taken that are not refused, if there are any.
 func (s *side) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if end, ok := ctx.Value(endKey{}).(time.Time); ok {
 		var cancel context.CancelFunc
@@ -81,6 +83,11 @@ func (s *side) dial(ctx context.Context, network, address string) (net.Conn, err
 	addrs, err := s.resolve(ctx, host)
 	if err != nil {
 		return nil, err
+	}
+	if strings.EqualFold(host, "localhost") { // which no DNS publishes: the machine's file often has both loopback addresses, where one is meant
+		if may := slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return s.rule.why(a) != "" }); len(may) > 0 {
+			addrs = may
+		}
 	}
 	for _, addr := range addrs {
 		if err := s.rule.check(addr); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -73,6 +74,38 @@ func TestDial(t *testing.T) {
 			t.Errorf("%s: connected to something else", tt.name)
 		}
 		conn.Close()
+	}
+}
+
+// TestLocalhost: of the addresses that the machine's file has for localhost, those that are listed are taken, and no other name has any left out.
+func TestLocalhost(t *testing.T) {
+	t.Parallel()
+	both := static{netip.IPv6Loopback(), netip.MustParseAddr("127.0.0.1")}
+	for _, tt := range []struct {
+		host    string
+		allowed []netip.Prefix
+		want    string // where it connects; empty: it is refused
+	}{
+		{"localhost", loopback[:1], "127.0.0.1:80"},
+		{"LocalHost", loopback[:1], "127.0.0.1:80"},
+		{"localhost", []netip.Prefix{netip.MustParsePrefix("::1/128")}, "[::1]:80"},
+		{"localhost", nil, ""},
+		{"local.example", loopback[:1], ""},
+	} {
+		asked := ""
+		c, err := New(Config{AllowNetworks: tt.allowed, Resolver: both, Dial: func(_ context.Context, _, address string) (net.Conn, error) {
+			asked += address
+			ours, theirs := net.Pipe()
+			theirs.Close()
+			return ours, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.Dial(t.Context(), "tcp", tt.host+":80", true)
+		if asked != tt.want || (tt.want == "") != (sink.ClassOf(err) == sink.ClassForbidden) {
+			t.Errorf("%s with %v: connected to %q, want %q: %v", tt.host, tt.allowed, asked, tt.want, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package httpsink
 
 import (
 	"context"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/sinks/guard"
 	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -100,6 +102,54 @@ func meet(t *testing.T, row sink.Failure, cfg Config, code int) {
 	}
 	if err != nil && !strings.Contains(err.Error(), strconv.Itoa(code)) && code != 0 {
 		t.Errorf("the error does not tell the status: %v", err)
+	}
+}
+
+// TestAnswerEndsWithItsBody: a handler that streams its answer may work until its end. What breaks off, or is shorter than it said, is no answer; a 202 of
+// long work is one at once.
+func TestAnswerEndsWithItsBody(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 8<<10)
+	for _, tt := range []struct {
+		name  string
+		code  int
+		later bool
+		rest  func(w http.ResponseWriter, r *http.Request) // behind 8 KiB that were flushed
+		want  sink.Class
+	}{
+		{"works on", 200, false, func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+				panic(http.ErrAbortHandler)
+			case <-time.After(200 * time.Millisecond):
+				_, _ = io.WriteString(w, strings.Repeat("y", 2<<20))
+			}
+		}, sink.ClassOK},
+		{"breaks off", 200, false, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, sink.ClassNetwork},
+		{"hangs", 201, false, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, sink.ClassTimeout},
+		{"accepts and breaks off", 202, true, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, sink.ClassOK},
+		{"refuses and breaks off", 400, false, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, sink.ClassRejected},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.WriteHeader(tt.code)
+			_, _ = io.WriteString(w, long)
+			w.(http.Flusher).Flush()
+			tt.rest(w, r)
+		}))
+		defer server.Close()
+		cfg := Config{URL: server.URL, Common: spec.Common{AllowNetworks: loopback, Timeout: 20 * time.Second}}
+		if tt.want == sink.ClassTimeout {
+			cfg.Timeout = time.Second
+		}
+		a := sinktest.Action(1)
+		if tt.later {
+			a.Later = &sink.Later{URL: "https://forebay.example/r", Token: schemas.NewSecret("token"), Deadline: time.Hour}
+		}
+		out, err := must(t, cfg).Do(t.Context(), a)
+		if sink.ClassOf(err) != tt.want || out.Code != tt.code || out.Later != tt.later || !strings.HasPrefix(string(out.Response), "xxx") {
+			t.Errorf("%s: class %q, want %q: %v, status %d, later %t, %d bytes", tt.name, sink.ClassOf(err), tt.want, err, out.Code, out.Later, len(out.Response))
+		}
 	}
 }
 

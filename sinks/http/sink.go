@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -89,7 +90,7 @@ func New(cfg Config) (*Sink, error) {
 	}
 	s.client, err = guard.New(guard.Config{
 		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, Resolver: cfg.Resolver, Dial: cfg.Dial,
-		MaxResponse: 1 << 20,
+		MaxResponse: math.MaxInt64, // Do keeps its head alone, and reads on
 	})
 	if err != nil {
 		return nil, err
@@ -159,6 +160,11 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	}
 	if class := sink.ClassOfStatus(resp.StatusCode); class != sink.ClassOK {
 		return out, redact.Err(&sink.AttemptError{Class: class, Err: fmt.Errorf("destination answered %d%s", resp.StatusCode, guard.Location(resp))})
+	}
+	if !out.Later { // a handler may stream its answer while it works: that is done when the answer ends
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil { // also the error that Answer has met
+			return out, redact.Err(&sink.AttemptError{Class: sink.ClassOf(err), Err: fmt.Errorf("destination answered %d, and not to the end: %w", resp.StatusCode, err)})
+		}
 	}
 	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit()) {
 		out.Later, out.CancelURL = false, ""

@@ -41,7 +41,8 @@ func TestConformance(t *testing.T) {
 				Headers: map[string]schemas.Secret{"Authorization": schemas.NewSecret("Bearer " + d.Secret)},
 			})
 		},
-		Key: func(r *http.Request, _ []byte) string { return r.Header.Get("Idempotency-Key") },
+		Key:   func(r *http.Request, _ []byte) string { return r.Header.Get("Idempotency-Key") },
+		Whole: true,
 	})
 }
 

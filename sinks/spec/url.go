@@ -65,26 +65,37 @@ func CheckReach(u *url.URL, allowed []netip.Prefix) error {
 	if u.Scheme == "http" && len(allowed) == 0 {
 		return errors.New("plain http is refused unless allow_networks lists the network that it goes to" + example(u.Hostname()))
 	}
+	inside := func(addr netip.Addr) bool {
+		return slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
+	}
 	addr, err := netip.ParseAddr(u.Hostname())
-	if err != nil {
+	switch {
+	case isLocalhost(u.Hostname()) && !slices.ContainsFunc(localhost, inside):
+		return errors.New("localhost is in none of allow_networks" + example(u.Hostname()))
+	case err != nil:
 		return nil //nolint:nilerr // a name, to be judged when it is resolved
 	}
-	inside := slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(addr.Unmap()) })
 	private := addr.IsPrivate() || addr.IsLoopback() || addr.IsLinkLocalUnicast() || addr.IsUnspecified()
-	if (private || u.Scheme == "http") && !inside {
+	if (private || u.Scheme == "http") && !inside(addr) {
 		return fmt.Errorf("%s is in none of allow_networks%s", addr, example(u.Hostname()))
 	}
 	return nil
 }
 
+// localhost has the addresses of that name. Which of them somebody listens at differs.
+var localhost = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
+
+func isLocalhost(host string) bool { return strings.EqualFold(host, "localhost") }
+
 // example says how a host is allowed, for the end of a message. It is empty for a name, which may lead anywhere.
 func example(host string) string {
-	addr, err := netip.ParseAddr(host)
-	if host == "localhost" {
-		addr, err = netip.AddrFrom4([4]byte{127, 0, 0, 1}), nil
+	const lead = ": if it is meant, write "
+	if isLocalhost(host) {
+		return lead + guard.AllowLine(localhost...)
 	}
+	addr, err := netip.ParseAddr(host)
 	if err != nil {
 		return ""
 	}
-	return ": if it is meant, write " + guard.AllowLine(addr)
+	return lead + guard.AllowLine(addr)
 }

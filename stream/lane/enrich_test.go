@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,6 +230,29 @@ func TestDropEndsTheFetch(t *testing.T) {
 		synctest.Wait()
 		same(t, "results", len(r.mem.resultsOf(1)), 0)
 		same(t, "calls", len(r.sink.ids()), 0)
+	})
+}
+
+// TestAlertSaysWhoseFault: of a body that could not be fetched the source's keys are to be mended, and the destination's of a call that it refused.
+func TestAlertSaysWhoseFault(t *testing.T) {
+	var out safeBuffer
+	x := &enricher{do: fails(sink.ClassDenied, sink.Outcome{Code: 401})}
+	in(t, func(c *Config) {
+		c.Enrich, c.Logger = x, slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: slog.LevelError}))
+	}, func(t *testing.T, r *rig) {
+		r.add("a")
+		synctest.Wait()
+		x.do = func(_ context.Context, e *schemas.Event) (*schemas.Event, sink.Outcome, error) {
+			return full(e, "whole"), sink.Outcome{}, nil
+		}
+		r.sink.do = failWith(sink.ClassDenied)
+		r.add("b")
+		synctest.Wait()
+		var said []any
+		for _, line := range out.lines(t) {
+			said = append(said, line["msg"])
+		}
+		same(t, "alerts", said, []any{"action is dead; mend thin of the source (url, headers, allow_networks), then replay", "action is dead; " + sink.ClassDenied.Mend()})
 	})
 }
 

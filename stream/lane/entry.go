@@ -27,6 +27,7 @@ type entry struct {
 	permit      destination.Permit // of its attempt under way, from its destination
 	rateUsedUp  bool               // the destination's rate is used up: no attempt
 	unmade      int                // how many recorded attempts are none of this run: of one before, or ended before the destination was called
+	unfetched   bool               // its body could not be fetched: what ends it is not the destination's doing
 	called      bool               // the destination was called, or is about to be, since the entry has its slot
 	lastClass   sink.Class         // of the last attempt that was seen to end
 	inARow      int                // how many attempts ended with it

@@ -231,7 +231,11 @@ func (j *judge) alert(e *entry, d *sinkQueue, res *ledger.Result) {
 		return
 	}
 	d.metrics.alerts[class].Inc()
-	j.log.Error("action is dead; "+class.Mend(), "event_id", e.EventID, "source", e.Source, "entity", string(e.Entity),
+	mend := class.Mend()
+	if e.unfetched {
+		mend = "mend thin of the source (url, headers, allow_networks), then replay"
+	}
+	j.log.Error("action is dead; "+mend, "event_id", e.EventID, "source", e.Source, "entity", string(e.Entity),
 		"action_id", string(e.ID), "destination", e.Destination, "class", res.Class, "code", res.Code, "error", res.Error)
 }
 

@@ -101,6 +101,7 @@ func (w *workers) enrich(e *entry, d *sinkQueue, event *schemas.Event) {
 	case err != nil && e.Status.Waits() && sink.ClassOf(err).Retried():
 		w.retryLoad(e, d, err)
 	case err != nil:
+		e.unfetched = true
 		w.endUnmade(e, d, began, out, err, sink.ClassOf(err))
 	case full == event:
 		w.act(e, d, event)

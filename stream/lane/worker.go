@@ -64,7 +64,7 @@ func (w *workers) work() {
 func (w *workers) run(e *entry, d *sinkQueue) {
 	p := e.lane.partition
 	event, err := w.payload(p.ctx, e)
-	e.span = ""
+	e.span, e.unfetched = "", false
 	if event != nil {
 		e.trace = trace.ID(event.TraceParent)
 	}

@@ -1,12 +1,14 @@
 package policy
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // TestWritten: what is open of an action that the file does not have never goes on. It waits for a file that has it, and is dead in the end, each by its
@@ -36,5 +38,23 @@ func TestWritten(t *testing.T) {
 			t.Errorf("after %s: %+v %v", NewerFile, v, err)
 		}
 		waits()
+		g.Unfit = func(a sink.Action) error {
+			if a.Destination == "acme/deploy" {
+				return nil
+			}
+			return errors.New("params.text means nothing there")
+		}
+		if v, err := g.Before(t.Context(), deploy()); v.Status != "" || err != nil {
+			t.Errorf("one that fits: %+v %v", v, err)
+		}
+		moved := deploy()
+		moved.Destination, moved.ID = "acme/old", "act_3"
+		if v, err := g.Before(t.Context(), moved); v.Status != "" || err == nil || !strings.Contains(err.Error(), "for old (it goes elsewhere now: params.text means") {
+			t.Errorf("with parameters of another destination: %+v %v", v, err)
+		}
+		time.Sleep(NewerFile)
+		if v, err := g.Before(t.Context(), moved); v.Status != ledger.Dead || v.Reason != Removed || err != nil {
+			t.Errorf("with parameters of another destination, after %s: %+v %v", NewerFile, v, err)
+		}
 	})
 }

@@ -13,7 +13,7 @@ type FilterItem struct {
 type FilterPart struct {
 	Depth  int           `json:"depth"` // operands are one deeper than what they are of, and behind it
 	Text   string        `json:"text"`
-	Result string        `json:"result"` // true, false, error; of a guard, true lets the action go on; of a rule behind one that decides, not asked
+	Result string        `json:"result"` // true, false, error; of a guard, true lets the action go on; of a rule behind one that decides, not asked; of what a thin event is not asked here, not known
 	Error  string        `json:"error,omitempty"`
 	Values []FilterValue `json:"values,omitempty"` // of the fields that it names
 }

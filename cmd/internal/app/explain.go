@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +19,18 @@ import (
 	"github.com/forebay-io/forebay/stream/sink"
 )
 
+// notKnown is what actions are asked of a thin event, whose document is not fetched to look at it.
+func notKnown(text string) api.FilterPart {
+	return api.FilterPart{Text: text, Result: "not known", Error: "it is asked of the document that thin of the source fetches"}
+}
+
+// isThin reports whether the actions of an event get another body than it has: see [backfill.Thin].
+func isThin(c *config.Config, at nameInTeam, e *schemas.Event) bool {
+	return !e.Deleted && !e.Backfill && slices.ContainsFunc(c.SourcesOf(at.team, at.name), func(s config.NamedSource) bool { return s.URI() == e.Source && s.Thin != nil })
+}
+
 // filtersOf says which of a subscription's filters an event meets, as the file has them now; nil if the log has the event no more.
-func filtersOf(sub *config.Subscription, e *schemas.Event) (list []api.FilterItem) {
+func filtersOf(sub *config.Subscription, e *schemas.Event, thin bool) (list []api.FilterItem) {
 	if e.ID == "" {
 		return nil
 	}
@@ -31,7 +42,9 @@ func filtersOf(sub *config.Subscription, e *schemas.Event) (list []api.FilterIte
 		list = append(list, api.FilterItem{Key: "match", Parts: filterParts(expression.Explain(sub.Match, &expression.Input{Event: e}), 0)})
 	}
 	for _, a := range sub.Actions {
-		if a.When != "" {
+		if a.When != "" && thin {
+			list = append(list, api.FilterItem{Key: "when", Action: a.Name, Parts: []api.FilterPart{notKnown(a.When)}})
+		} else if a.When != "" {
 			list = append(list, api.FilterItem{Key: "when", Action: a.Name, Parts: filterParts(expression.Explain(a.When, &expression.Input{Event: e, Action: a.Name, To: a.To}), 0)})
 		}
 	}
@@ -56,7 +69,8 @@ func filterParts(p expression.Part, depth int) []api.FilterPart {
 func (i *inboxAPI) explain(ctx context.Context, at nameInTeam, item *inbox.Item, e *schemas.Event) []api.FilterItem {
 	file := i.s.a.file()
 	sub := subscriptionIn(file, at)
-	list := filtersOf(sub, e)
+	thin := isThin(file, at, e)
+	list := filtersOf(sub, e, thin)
 	if e.ID == "" {
 		return nil
 	}
@@ -77,7 +91,7 @@ func (i *inboxAPI) explain(ctx context.Context, at nameInTeam, item *inbox.Item,
 			}
 		}
 		list = append(list, sendersItem(ctx, sub, act), loopItem(ctx, guarding{file: file, at: at, space: space}, act))
-		list = append(list, i.policyItems(ctx, at, a, act)...)
+		list = append(list, i.policyItems(ctx, at, a, act, thin)...)
 	}
 	return list
 }
@@ -175,15 +189,19 @@ func loopItem(ctx context.Context, of guarding, a sink.Action) api.FilterItem {
 }
 
 // ruleItems are the rules of policy, each with whether it lets the action go on: of a level the first whose condition holds decides, and what is
-// behind it is not asked; nor is anything behind one that denies or fails. asks says that the action needs an approval.
-func ruleItems(file *config.Config, team string, a config.Action, e *schemas.Event) (list []api.FilterItem, asks bool) {
+// behind it is not asked; nor is anything behind one that denies or fails. asks says that the action needs an approval, which of a thin event only
+// the action itself says.
+func ruleItems(file *config.Config, team string, a config.Action, e *schemas.Event, thin bool) (list []api.FilterItem, asks bool) {
 	asks = a.Approval != nil
 	ends := false
 	for _, level := range [][]config.PolicyRule{file.Policy, file.Teams[team].Policy} {
 		decided := ends
 		for _, r := range level {
 			rule := api.FilterPart{Text: "rule " + r.Name + ": " + r.Then, Result: "not asked"}
-			if decided {
+			if thin {
+				rule = notKnown(rule.Text)
+			}
+			if decided || thin {
 				list = append(list, api.FilterItem{Key: "policy", Action: a.Name, Parts: []api.FilterPart{rule}})
 				continue
 			}
@@ -199,8 +217,8 @@ func ruleItems(file *config.Config, team string, a config.Action, e *schemas.Eve
 }
 
 // policyItems are the rules of policy and, where the action needs one, how its approval stands.
-func (i *inboxAPI) policyItems(ctx context.Context, at nameInTeam, a config.Action, act sink.Action) []api.FilterItem {
-	list, asks := ruleItems(i.s.a.file(), at.team, a, act.Event)
+func (i *inboxAPI) policyItems(ctx context.Context, at nameInTeam, a config.Action, act sink.Action, thin bool) []api.FilterItem {
+	list, asks := ruleItems(i.s.a.file(), at.team, a, act.Event, thin)
 	if !asks {
 		return list
 	}

@@ -139,7 +139,7 @@ func TestExplainOfRules(t *testing.T) {
 		"behind an allow": {rules("a", "true", "allow", "b", "true", "approve"), nil, nil, "a:true b:not asked", false},
 	} {
 		file := &config.Config{Policy: c.top, Teams: map[string]*config.Team{"acme": {Policy: c.team}}}
-		list, asks := ruleItems(file, "acme", config.Action{Name: "run", Approval: c.own}, &schemas.Event{Data: []byte("{}")})
+		list, asks := ruleItems(file, "acme", config.Action{Name: "run", Approval: c.own}, &schemas.Event{Data: []byte("{}")}, false)
 		var got []string
 		for _, i := range list {
 			if (len(i.Parts) == 1) != (i.Parts[0].Result == "not asked") {
@@ -149,6 +149,44 @@ func TestExplainOfRules(t *testing.T) {
 		}
 		if s := strings.Join(got, " "); s != c.want || asks != c.asks {
 			t.Errorf("%s: %s, want %s; asks %t", name, s, c.want, asks)
+		}
+	}
+}
+
+// TestExplainOfThinEvents: what is asked of the document that an attempt fetches is not told of the event that names it; of one that no document is
+// fetched for, it is.
+func TestExplainOfThinEvents(t *testing.T) {
+	t.Parallel()
+	r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: postgres://127.0.0.1:1/none}", "http://127.0.0.1:1")}
+	r.text = strings.NewReplacer("version: {from: /rev, kind: sequence}}\n", "version: {from: /rev, kind: sequence}}\n        thin: {url: \"https://api.example/{id}\"}\n",
+		"then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: agent, when: body.open, approval: {}}]",
+		"teams:\n", "policy: [{name: big, if: body.total > 5, then: deny}]\nteams:\n").Replace(r.text)
+	file := r.load(config.RoleStream)
+	for source, at := range map[string]nameInTeam{"/acme/orders": {"acme", "fulfil"}, "/acme/github": {"acme", "triage"}} {
+		for _, e := range []*schemas.Event{{ID: "1", Source: source}, {ID: "1", Source: source, Deleted: true}, {ID: "1", Source: source, Backfill: true}} {
+			thin := isThin(file, at, e)
+			if want := source == "/acme/orders" && !e.Deleted && !e.Backfill; thin != want {
+				t.Errorf("%+v is thin: %t", e, thin)
+			}
+			sub := subscriptionIn(file, nameInTeam{"acme", "fulfil"})
+			list, asks := ruleItems(file, "acme", sub.Actions[0], e, thin)
+			list = append(list, filtersOf(sub, e, thin)...)
+			result := "error"
+			if thin {
+				result = "not known"
+			}
+			if !thin && asks || thin && !asks || len(list) != 2 {
+				t.Errorf("%+v: asks %t, %+v", e, asks, list)
+			}
+			for _, item := range list {
+				part := item.Parts[len(item.Parts)-1]
+				if item.Key == "policy" && !thin {
+					part = item.Parts[1]
+				}
+				if part.Result != result {
+					t.Errorf("%+v: %s is %+v", e, item.Key, part)
+				}
+			}
 		}
 	}
 }

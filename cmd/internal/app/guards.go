@@ -7,6 +7,7 @@ import (
 	"github.com/forebay-io/forebay/schemas/expression"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // guarding is what the guards of a subscription are made of. What a guard reads of the file outside the subscription belongs into
@@ -23,11 +24,12 @@ type guarding struct {
 // One gives nil if the file has nothing for it to decide.
 var guardMakers = []func(guarding) (policy.Guard, error){written, senders, whens, loops, policyGuard, budgetGuard}
 
-// written makes the guard against actions that the file has not.
+// written makes the guard against actions that the file has not, or has with the parameters of another destination.
 func written(of guarding) (policy.Guard, error) {
-	g := &policy.Written{}
+	its := map[string]config.Action{}
+	g := &policy.Written{Unfit: func(a sink.Action) error { return of.streams.a.file().Unfit(of.at.team, its[a.Name], a) }}
 	for _, a := range subscriptionIn(of.file, of.at).Actions {
-		g.Actions = append(g.Actions, a.Name)
+		g.Actions, its[a.Name] = append(g.Actions, a.Name), a
 	}
 	return g, nil
 }
@@ -46,12 +48,17 @@ func senders(of guarding) (policy.Guard, error) {
 func loops(of guarding) (policy.Guard, error) {
 	l := subscriptionIn(of.file, of.at).Loop
 	agents := map[string][]string{}
-	for _, d := range of.file.AllDestinations() {
-		if d.Agent != "" {
-			agents[d.FullName()] = []string{d.Agent}
-		} else {
-			agents[d.FullName()] = []string{d.Name, d.FullName()}
+	for _, one := range of.file.AllDestinations() {
+		d, ok := of.file.Destination(of.at.team, one.Name)
+		if !ok {
+			continue
 		}
+		own := of.at.team + "/" + d.Name
+		names := []string{d.Name, own}
+		if d.Agent != "" {
+			names = []string{d.Agent}
+		}
+		agents[d.Name], agents[own] = names, names // an open action has the name from before the destination was moved to the top, or back
 	}
 	return &policy.Loops{Depth: l.Depth, Runs: l.Runs.Limit, Per: l.Runs.Per.Std(), Agents: agents, Sayings: of.space}, nil
 }

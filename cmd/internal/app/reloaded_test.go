@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/pem"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,6 +188,71 @@ func TestReloadOfWhatRuns(t *testing.T) {
 	}
 	if status, body := p.readyz(); status != http.StatusOK || strings.Contains(body, "triage") {
 		t.Errorf("readyz: %d %s", status, body)
+	}
+	p.clean()
+}
+
+// TestMovedActionKeepsItsParams: what is open for a destination that the action's `to:` names no more goes there with the action's own parameters, and
+// waits where those are not for it.
+func TestMovedActionKeepsItsParams(t *testing.T) {
+	t.Parallel()
+	var fine atomic.Bool
+	bodies := make(chan string, 1000)
+	agent := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		bodies <- r.URL.Path + " " + string(body)
+		if !fine.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(agent.Close)
+	r := deploy(t, agent.URL, newLedger(t), false)
+	const run = `[{name: run, to: agent, params: {body: "of {{event.id}}"}}]`
+	r.text = strings.NewReplacer("then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: "+run, "retry: {min: 10ms, max: 100ms}", "retry: {attempts: 50, min: 100ms, max: 1s}",
+		"    destinations:\n", "    destinations:\n      other: {type: http, url: \""+agent.URL+"/other\", allow_networks: [127.0.0.0/8]}\n      chat: {type: slack, token: xoxb-1, params: {channel: C0123456789}}\n").Replace(r.text)
+	r.createTopics()
+	roles := []config.Role{config.RoleIntake, config.RoleStream}
+	p := r.run(roles...)
+	p.accepted("orders", "orders-secret", order("o", 1))
+	next := func() string {
+		t.Helper()
+		select {
+		case b := <-bodies:
+			return b
+		case <-time.After(time.Minute):
+			t.Fatal("no call within a minute")
+			return ""
+		}
+	}
+	if b := next(); b != "/run of o-1" {
+		t.Fatalf("sent %q", b)
+	}
+	whole := r.text
+	move := func(to string) {
+		t.Helper()
+		r.text = strings.Replace(whole, run, to, 1)
+		r.reload(p, roles...)
+		p.ready()
+	}
+	move(`[{name: run, to: chat, params: {text: "of {{event.id}}"}}]`)
+	if !rig.Until(time.Minute, func() bool {
+		refused, _ := counted(t, p.app.registry, "forebay_lane_verdicts_total", map[string]string{"status": "error"})
+		return refused > 0
+	}) {
+		t.Error("what was open goes on with other parameters than its own")
+	}
+	move(`[{name: run, to: other, params: {body: "later of {{event.id}}"}}]`)
+	fine.Store(true)
+	p.item("fulfil", "orders", "o-1", "applied", "done")
+	p.accepted("orders", "orders-secret", order("p", 1))
+	p.item("fulfil", "orders", "p-1", "applied", "done")
+	for len(bodies) > 1 {
+		if b := next(); b != "/run of o-1" && b != "/run later of o-1" {
+			t.Errorf("sent %q", b)
+		}
+	}
+	if b := next(); b != "/other later of p-1" {
+		t.Errorf("at last sent %q", b)
 	}
 	p.clean()
 }

@@ -54,6 +54,15 @@ func paramsOf(file *config.Config, d config.NamedDestination) (*template.Set, er
 	if err != nil {
 		return nil, fmt.Errorf("params.%w", err) // the error begins with the parameter's name
 	}
+	if elsewhere := file.ParamsElsewhere(d); len(elsewhere) > 0 {
+		params.Elsewhere = func(action string) (map[string]any, error) {
+			given, ok := elsewhere[action]
+			if !ok {
+				return nil, nil
+			}
+			return d.Takes(given)
+		}
+	}
 	return params, nil
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/ingest/verify"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/sinks/guard"
 )
 
 type listenCmd struct {
@@ -84,7 +85,7 @@ func (c *listenCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	hint := fmt.Sprintf("; url: \"http://%s/\" with allow_networks: [127.0.0.0/8] makes it a destination", socket.Addr())
+	hint := fmt.Sprintf("; url: \"http://%s/\" with %s makes it a destination", socket.Addr(), guard.AllowLine(socket.Addr().(*net.TCPAddr).AddrPort().Addr()))
 	if c.Anyone {
 		hint = ", whoever calls"
 	}

@@ -45,7 +45,7 @@ func TestListenHearsADestination(t *testing.T) {
 	said := bufio.NewReader(talk)
 	line, err := said.ReadString('\n')
 	address, _, listens := strings.Cut(strings.TrimPrefix(line, "listening on http://"), ",")
-	if err != nil || !listens {
+	if err != nil || !listens || !strings.HasSuffix(line, "with allow_networks: [127.0.0.1/32] makes it a destination\n") {
 		t.Fatalf("%q, %v", line, err)
 	}
 	go io.Copy(io.Discard, said)

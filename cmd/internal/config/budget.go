@@ -2,6 +2,7 @@ package config
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/stream/sink"
@@ -67,10 +68,8 @@ func (c *Config) BudgetsOf(team, subscription, action, destination string) (list
 			add(path, s.Budget)
 		}
 	}
-	for _, d := range c.AllDestinations() {
-		if d.FullName() == destination {
-			add(d.Path(), d.Budget)
-		}
+	if d, ok := c.Destination(team, strings.TrimPrefix(destination, team+"/")); ok { // which may have been moved to the top, or back
+		add(d.Path(), d.Budget)
 	}
 	add("teams."+team, t.Budget)
 	return list

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 const chatting = `version: 1
@@ -60,6 +62,37 @@ func TestParams(t *testing.T) {
 	shown, err := c.YAML()
 	if err != nil || strings.Contains(string(shown), "C0123456789") || !strings.Contains(string(shown), "channel: ${env:ROOM}") {
 		t.Errorf("config show: %v\n%s", err, shown)
+	}
+}
+
+// TestTakes: a destination is sent the parameters of an action that goes elsewhere by now where they could be written for it, and holds no reference.
+func TestTakes(t *testing.T) {
+	t.Parallel()
+	const dests = "      old: {type: slack, token: \"${env:SLACK_TOKEN}\"}\n      plain:"
+	for _, tt := range []struct{ name, old, new, want string }{
+		{"fits", "", "", ""},
+		{"other names", "type: slack, token: \"${env:SLACK_TOKEN}\"}", "type: http, url: \"https://h/\"}", "params.blocks means nothing there"},
+		{"a reference", "text: \"Issue ", "text: \"${env:ROOM} ", "params.text has a reference"},
+		{"a reference inside", "text: \"*{{", "text: \"${env:ROOM}{{", "params.blocks has a reference"},
+	} {
+		c, problems := load(strings.Replace(strings.Replace(chatting, "      plain:", dests, 1), tt.old, tt.new, 1), chatEnv, nil, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		its := c.Teams["acme"].Subscriptions["triage"].Actions[0]
+		got := ""
+		open := sink.Action{Name: "tell", Subscription: "acme.triage", Destination: "acme/old"}
+		if err := c.Unfit("acme", its, open); err != nil {
+			got = err.Error()
+		}
+		_, kept := c.ParamsElsewhere(own(c, "old"))["acme.triage/tell"]
+		if got != tt.want || kept != (tt.name != "other names") {
+			t.Errorf("%s: %q, want %q; among those of elsewhere: %t", tt.name, got, tt.want, kept)
+		}
+		open.Destination = "acme/chat"
+		if err := c.Unfit("acme", its, open); err != nil || len(c.ParamsElsewhere(own(c, "chat"))) > 0 {
+			t.Errorf("%s: where it goes: %v", tt.name, err)
+		}
 	}
 }
 

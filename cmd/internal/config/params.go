@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -182,4 +183,17 @@ func (p Params) references(key string) bool {
 	}
 	t, ok := v.(paramText)
 	return ok && t.value != t.written
+}
+
+// led reports whether a text in v has references in it.
+func led(v any) bool {
+	switch v := v.(type) {
+	case paramText:
+		return v.value != v.written
+	case []any:
+		return slices.ContainsFunc(v, led)
+	case map[string]any:
+		return slices.ContainsFunc(keys(v), func(name string) bool { return led(v[name]) })
+	}
+	return false
 }

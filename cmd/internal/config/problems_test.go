@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -219,6 +220,30 @@ func TestReferencedFileIsBounded(t *testing.T) {
 	for name, read := range map[string]func(string) ([]byte, error){"a reference": readSmall, "the file": main} {
 		if _, err := read(large); err == nil || !strings.Contains(err.Error(), "is larger than") {
 			t.Errorf("%s: a large file: %v", name, err)
+		}
+	}
+}
+
+// TestLocalhost: it is one of two addresses, by TLS, too, and the line that the message has allows both.
+func TestLocalhost(t *testing.T) {
+	t.Parallel()
+	const line = `: if it is meant, write allow_networks: [127.0.0.1/32, "::1/128"]`
+	for _, tt := range []struct{ url, allow, want string }{
+		{"http://localhost:8000/run", "", "lists the network that it goes to" + line},
+		{"https://LOCALHOST/run", "", "localhost is in none of allow_networks" + line},
+		{"http://localhost:8000/run", "[10.0.0.0/8]", "localhost is in none of allow_networks" + line},
+		{"http://localhost:8000/run", "[127.0.0.1/32]", ""},
+		{"https://localhost/run", `["::1/128"]`, ""},
+		{"http://localhost:8000/run", strings.TrimPrefix(line, ": if it is meant, write allow_networks: "), ""},
+		{"https://localhost.example/run", "", ""},
+	} {
+		allow := ""
+		if tt.allow != "" {
+			allow = ", allow_networks: " + tt.allow
+		}
+		_, problems := load(strings.Replace(chatting, "plain: {type: log}", fmt.Sprintf("plain: {type: log}\n      agent: {type: http, url: %q%s}", tt.url, allow), 1), chatEnv, nil, Options{})
+		if got := problems.Error(); len(problems) > 1 || (len(problems) == 0) != (tt.want == "") || !strings.HasSuffix(strings.TrimSpace(got), tt.want) {
+			t.Errorf("%s with %q: %s, want %q", tt.url, tt.allow, got, tt.want)
 		}
 	}
 }

@@ -37,6 +37,8 @@ type Harness struct {
 	// Lookup answers a request that only looks for what an earlier attempt did, as if there were nothing to find, and
 	// reports whether r is one. Those requests do not count. nil: the sink makes none.
 	Lookup func(w http.ResponseWriter, r *http.Request) bool
+	// Whole says that the sink has an answer when that has ended, whatever it keeps of it: its destination may work until then.
+	Whole bool
 	// Wait is what the sink makes of a 429 that does not say how long to wait.
 	Wait time.Duration
 }
