@@ -8,6 +8,8 @@ import (
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/ledger"
 )
 
 // A plan of statuses is of the decisions that an event of them can have, and of those that were asked for; what a mode leaves out, and what no
@@ -49,6 +51,27 @@ func TestPlansOfAStatus(t *testing.T) {
 		}
 		if d := cmp.Diff(list(tt.of), append([]string{}, wantedDecisions(r)...)); tt.says == "" && (err != nil || d != "") {
 			t.Errorf("%s: %v %s", name, err, d)
+		}
+	}
+}
+
+// What is to run again has run to its end, unless some of the statuses of that are asked for; the command for the rest says nothing of what goes
+// without saying.
+func TestReprocessIsOfWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		mode, statuses, want, flags string
+	}{
+		"all":             {"reprocess", "", strings.Join(statusesFor("reprocess"), " "), ""},
+		"what was done":   {"reprocess", "done", "done", "--status done"},
+		"what never ran":  {"fill", "", "", ""},
+		"a look at all":   {"shadow", "", "", ""},
+		"a look at those": {"shadow", "parked", "parked", "--status parked"},
+	} {
+		got := wantedStatuses(api.ReplayPlan{Mode: tt.mode, Statuses: strings.Fields(tt.statuses)})
+		flags := filterFlags(&inbox.Replay{Mode: ledger.ReplayMode(tt.mode), Filter: ledger.ReplayFilter{Statuses: got}})
+		if strings.Join(got, " ") != tt.want || strings.Join(flags, " ") != tt.flags {
+			t.Errorf("%s: %q, and %q", name, got, flags)
 		}
 	}
 }

@@ -277,10 +277,19 @@ func wantedDecisions(r api.ReplayPlan) []string {
 	return nil
 }
 
+// wantedStatuses are those that a plan is of: what it asks for or, of what is to run again, those of an event that has run to its end: what has not
+// would have its actions twice; none: of all.
+func wantedStatuses(r api.ReplayPlan) []string {
+	if len(r.Statuses) == 0 && r.Mode == string(ledger.ReplayReprocess) {
+		return statusesFor(r.Mode)
+	}
+	return r.Statuses
+}
+
 // query returns which part of the log a plan is about, and its filter.
 func (a *replaysAPI) query(op string, at nameInTeam, sub *config.Subscription, r api.ReplayPlan) (q replay.Query, filter ledger.ReplayFilter, err error) {
 	q = replay.Query{Subscription: at.team + "." + at.name}
-	filter = ledger.ReplayFilter{Types: r.Types, Entity: schemas.EntityKey(r.Entity), Statuses: r.Statuses}
+	filter = ledger.ReplayFilter{Types: r.Types, Entity: schemas.EntityKey(r.Entity), Statuses: wantedStatuses(r)}
 	for _, d := range wantedDecisions(r) {
 		filter.Decisions = append(filter.Decisions, gate.Decision(d))
 	}
