@@ -348,9 +348,10 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 		return nil, err
 	}
 	before, complete := p.Bounds, false
-	err = a.withLog(at, func(_ *reader.Log, cfg reader.Config) (err error) {
-		complete, err = replay.Count(ctx, cfg, ns, p, countWithin)
-		return err
+	var stuck error // what was counted until then is kept
+	err = a.withLog(at, func(_ *reader.Log, cfg reader.Config) error {
+		complete, stuck = replay.Count(ctx, cfg, ns, p, countWithin)
+		return nil
 	})
 	if err == nil {
 		err = a.refuseHole(ctx, box, at, p)
@@ -361,7 +362,7 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 	if err == nil {
 		err = box.CountReplay(ctx, p, before, complete)
 	}
-	if err != nil {
+	if err = cmp.Or(err, stuck); err != nil {
 		return nil, err
 	}
 	return a.Replay(ctx, id)
