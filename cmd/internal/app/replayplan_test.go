@@ -1,12 +1,19 @@
 package app
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
+	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -74,4 +81,47 @@ func TestReprocessIsOfWhatHasEnded(t *testing.T) {
 			t.Errorf("%s: %q, and %q", name, got, flags)
 		}
 	}
+}
+
+// A plan over a partition that cannot be read says which and why, keeps what it has counted of the others, and goes on once it can.
+func TestPlanSaysWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	const events = 8
+	agent := newAgent(t)
+	r := deploy(t, agent.URL, newLedger(t), true)
+	p := r.run(config.RoleIntake, config.RoleStream)
+	in := map[int32]int64{} // events by partition
+	for i := range events {
+		entity := fmt.Sprintf("o%d", i)
+		p.accepted("orders", "orders-secret", order(entity, 1))
+		p.item("fulfil", "orders", entity+"-1", "applied", "done")
+		item, err := p.api.Item(t.Context(), "acme", "fulfil", "orders", entity+"-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		in[item.Partition]++
+	}
+	if len(in) < 2 {
+		t.Fatalf("all are in one partition: %v", in)
+	}
+	broken := slices.Min(slices.Collect(maps.Keys(in)))
+	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: ordersTopic, Partitions: []int32{broken}, Err: kerr.UnknownServerError, Count: -1,
+		When: func(req kmsg.Request) bool { return req.(*kmsg.FetchRequest).MaxBytes > 1<<20 }}) // not the look at the range's first record
+	_, err := p.api.PlanReplay(t.Context(), api.ReplayPlan{Team: "acme", Subscription: "fulfil", Mode: "reprocess", By: "me"})
+	if schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), fmt.Sprintf("read %s/%d at 0: ", ordersTopic, broken)) || !strings.Contains(err.Error(), "--from-offset") {
+		t.Errorf("%v", err)
+	}
+	list, err := p.api.Replays(t.Context(), api.ReplayFilter{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].State != "counting" || list.Items[0].Records != events-in[broken] {
+		t.Fatalf("%+v %v", list.Items, err)
+	}
+	fault.Remove()
+	got, err := p.api.CountReplay(t.Context(), list.Items[0].ID)
+	for err == nil && got.State == "counting" {
+		got, err = p.api.CountReplay(t.Context(), got.ID)
+	}
+	if err != nil || got.Records != events || got.Runs != events {
+		t.Errorf("%+v %v", got, err)
+	}
+	p.clean()
 }
