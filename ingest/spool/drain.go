@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -14,12 +15,19 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 )
 
+// errUnread is that of a burst whose first entry the disk does not give. After so many tries that is taken for damaged, and what is behind it that
+// cannot be read, too, at once.
+var errUnread = errors.New("bytes on this disk cannot be read")
+
+const unreadTries = 20
+
 // burst is what of an entity is given to the log at once.
 type burst struct {
 	lane    *lane
 	entries []*entry
 	size    int64
 	began   time.Time
+	unread  int // as in lane, 0 once an entry of it was read
 }
 
 func (q *queue) makeReady(l *lane) {
@@ -37,7 +45,7 @@ func (q *queue) next() *burst {
 	if q.unknown || len(q.ready) == 0 || q.away && (q.trying > 0 || q.paused) {
 		return nil
 	}
-	b := &burst{lane: q.ready[0], began: time.Now()}
+	b := &burst{lane: q.ready[0], began: time.Now(), unread: q.ready[0].unread}
 	q.ready = q.ready[1:]
 	for _, e := range b.lane.entries {
 		if e.call != nil || len(b.entries) >= b.lane.burst || len(b.entries) > 0 && b.size+e.size > burstSize {
@@ -57,9 +65,12 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 	var err error
 	for _, e := range b.entries {
 		bytes, whole, failed := e.segment.read(e.at, e.size)
-		if failed != nil {
-			err = failed
+		if failed != nil && (len(records) > 0 || b.unread < unreadTries) {
+			err = fmt.Errorf("%w: %w", errUnread, failed)
 			break
+		}
+		if failed == nil {
+			b.unread = 0
 		}
 		if whole && !e.damaged {
 			if _, r, failed := decode(bytes); failed == nil {
@@ -70,7 +81,7 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 			}
 		}
 		if len(records) == 0 {
-			if err = q.quarantine(ctx, "spool_damaged", "an acknowledged delivery whose bytes on the intake's disk have changed; the body is what is there now", bytes, e.came); err == nil {
+			if err = q.quarantine(ctx, "spool_damaged", "an acknowledged delivery whose bytes on the intake's disk have changed or cannot be read; the body is what is there now, 0xff for what cannot be read", bytes, e.came); err == nil {
 				durable = 1
 			}
 		}
@@ -121,6 +132,7 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 	}
 	l.entries = l.entries[durable:]
 	if durable > 0 {
+		l.unread = b.unread
 		q.acknowledged()
 		q.s.freed.Store(time.Now().UnixNano())
 	}
@@ -143,12 +155,14 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 		q.free(l)
 		return
 	}
-	if !q.acked.After(b.began) {
+	if errors.Is(err, errUnread) { // which says nothing of the brokers
+		l.unread++
+	} else if !q.acked.After(b.began) {
 		q.away, q.paused = true, true
 	}
 	if time.Since(q.told) > time.Minute {
 		q.told = time.Now()
-		q.s.c.Logger.Warn("deliveries that were acknowledged wait on this disk: the brokers do not take them; trying on", "team", q.team, "source", q.source, "records", q.records, "error", err)
+		q.s.c.Logger.Warn("deliveries that were acknowledged wait on this disk: the brokers do not take them, or the disk does not give them; trying on", "team", q.team, "source", q.source, "records", q.records, "error", err)
 	}
 	time.AfterFunc(drainPause, func() {
 		q.mu.Lock()

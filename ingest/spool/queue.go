@@ -49,6 +49,7 @@ type lane struct {
 	entries []*entry
 	busy    bool // ready, being tried, or paused
 	burst   int
+	unread  int // how often its first entry could not be read
 }
 
 // call is a delivery that waits for the log, or for the disk: an event, or what goes to quarantine. One delivery may come to several.
@@ -380,32 +381,36 @@ func (q *queue) load() error {
 		q.s.c.Logger.Warn("deliveries that were acknowledged stay on this disk", "team", q.team, "source", q.source, "error", q.err)
 	}
 	for _, path := range files {
-		if err := q.loadSegment(path, topic); err != nil {
-			return err
-		}
+		q.loadSegment(path, topic)
 	}
 	return nil
 }
 
-// loadSegment reads a file. Its events go to a topic; empty: that of then.
-func (q *queue) loadSegment(path, topic string) error {
+// loadSegment reads a file, as far as it can be read. Its events go to a topic; empty: that of then.
+func (q *queue) loadSegment(path, topic string) {
 	log := q.s.c.Logger.With("file", path)
 	var number int
 	if _, err := fmt.Sscanf(filepath.Base(path), "%d.spool", &number); err == nil {
 		q.number = max(q.number, number)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	pieces, torn, ok := scan(data)
-	if !ok && len(data) > headSize {
-		log.Error("this file is no segment of a spool, and is left as it is: look what it is, and move it away")
-		return nil
-	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		return err
+		log.Error("this file of a spool cannot be opened, and is left as it is: what is in it goes to the brokers once a start can open it", "error", err)
+		return
+	}
+	var data []byte
+	info, err := f.Stat()
+	if err == nil {
+		data, err = readable(f, 0, info.Size())
+	}
+	if err != nil {
+		log.Error("a part of this file of a spool cannot be read", "error", err)
+	}
+	pieces, torn, ok := scan(data)
+	if !ok && (err != nil || len(data) > headSize) {
+		log.Error("this file is no segment of a spool, or nobody can tell, and is left as it is: look what it is, and move it away")
+		f.Close()
+		return
 	}
 	s := &segment{path: path, file: f, marker: slices.Clone(markerOf(data)), size: int64(len(data)), sealed: true, left: len(pieces)}
 	if torn > 0 {
@@ -439,7 +444,6 @@ func (q *queue) loadSegment(path, topic string) error {
 	if s.left == 0 {
 		q.remove(s)
 	}
-	return nil
 }
 
 // know has what is on disk tried, if its topic is known by now.

@@ -177,16 +177,32 @@ func (s *segment) append(entries []*entry) error {
 	return nil
 }
 
-// read returns a piece: the payload of a record, or the bytes of what is none, and false.
+// read returns a piece: the payload of a record, or the bytes of what is none, and false. With an error these are what [readable] says.
 func (s *segment) read(at, size int64) ([]byte, bool, error) {
-	whole := make([]byte, size)
-	if _, err := s.file.ReadAt(whole, at); err != nil {
-		return nil, false, err
-	}
+	whole, err := readable(s.file, at, size)
 	if payload, ok := payloadOf(whole, s.marker); ok {
 		return payload, true, nil
 	}
-	return whole, false, nil
+	return whole, false, err
+}
+
+// readable returns what a file has at a place, block by block where not all of it can be read, and then also why. What cannot is 0xff: zeros behind
+// the last record are taken for what was never acknowledged.
+func readable(f io.ReaderAt, at, size int64) ([]byte, error) {
+	const block = 4096
+	data := make([]byte, size)
+	_, err := f.ReadAt(data, at)
+	if err == nil {
+		return data, nil
+	}
+	for rest := data; len(rest) > 0; {
+		part := rest[:min(int64(len(rest)), block-at%block)]
+		if n, failed := f.ReadAt(part, at); failed != nil {
+			copy(part[n:], bytes.Repeat([]byte{0xff}, len(part)-n))
+		}
+		rest, at = rest[len(part):], at+int64(len(part))
+	}
+	return data, err
 }
 
 func (s *segment) remove() error { return errors.Join(s.file.Close(), os.Remove(s.path)) }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -673,6 +674,119 @@ func TestFlippedWhileRunning(t *testing.T) {
 		}
 		u.stop()
 	})
+}
+
+// A file that has become shorter while the process runs: what is whole goes to the log, what is not to quarantine, and nothing of that says that the
+// brokers are away.
+func TestShortenedWhileRunning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("b", "whole")
+		u.spooled("a", "in part")
+		u.spooled("a", "gone")
+		path := u.files()[0]
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pieces, _, _ := scan(data)
+		if err := os.Truncate(path, pieces[1].at+pieces[1].size-1); err != nil {
+			t.Fatal(err)
+		}
+		u.run()
+		time.Sleep(3 * time.Second)
+		u.want("b", "whole")
+		u.want("a")
+		if err := u.send("c", "beside it"); err != nil {
+			t.Errorf("another delivery: %v", err)
+		}
+		if got := u.b.ids(""); len(got) > 0 {
+			t.Errorf("given up at once: %q", got)
+		}
+		time.Sleep(unreadTries * drainPause)
+		if got := u.b.ids(""); len(got) != 2 || !strings.Contains(got[0], "in par\xff") {
+			t.Errorf("the quarantine has %q", got)
+		}
+		if err := u.send("a", "behind it"); err != nil {
+			t.Errorf("a later one: %v", err)
+		}
+		if len(u.files()) > 0 || u.s.Stats() != nil {
+			t.Errorf("%v are left, %+v", u.files(), u.s.Stats())
+		}
+		u.stop()
+	})
+}
+
+// A file that cannot be opened holds up nothing.
+func TestFileThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("a", "1")
+		u.kill()
+		for _, name := range []string{"acme.orders", "acme.refunds"} {
+			if err := os.MkdirAll(filepath.Join(u.dir, name, "000000000007.spool"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		u.want("a", "1")
+		if got := u.files(); len(got) != 2 {
+			t.Errorf("%v are left", got)
+		}
+		u.stop()
+	})
+}
+
+// failing is a file of which a disk does not give some bytes.
+type failing struct {
+	data     []byte
+	from, to int64
+}
+
+func (f failing) ReadAt(p []byte, at int64) (int, error) {
+	n := copy(p, f.data[at:])
+	if at < f.to && at+int64(n) > f.from {
+		return int(max(0, f.from-at)), syscall.EIO
+	}
+	return n, nil
+}
+
+// What a disk does not give is damaged, and nothing that was never acknowledged, wherever it is in the file; what it gives is there.
+func TestUnreadableBlocks(t *testing.T) {
+	t.Parallel()
+	data, err := newHead()
+	if err != nil {
+		t.Fatal(err)
+	}
+	marker := bytes.Clone(data[len(magic):][:markerSize])
+	for i := range 3 {
+		payload := bytes.Repeat([]byte{byte('a' + i)}, 10_000)
+		data = append(append(data, headOf(marker, payload)...), payload...)
+	}
+	size := int64(len(data))
+	for name, tt := range map[string]struct {
+		from, to int64
+		want     string
+	}{
+		"a body":           {12_000, 12_001, "whole damaged whole"},
+		"a head":           {10_050, 10_060, "damaged damaged whole"}, // its block is also the end of the one before
+		"the last body":    {size - 1, size, "whole whole damaged"},
+		"the last of them": {size - 10_100, size, "whole damaged damaged"},
+	} {
+		got, err := readable(failing{data, tt.from, tt.to}, 0, size)
+		pieces, torn, ok := scan(got)
+		var are []string
+		for _, p := range pieces {
+			are = append(are, map[bool]string{false: "whole", true: "damaged"}[p.damaged])
+		}
+		if !errors.Is(err, syscall.EIO) || !ok || torn != 0 || strings.Join(are, " ") != tt.want {
+			t.Errorf("%s: %q, %d bytes torn, %t, %v", name, are, torn, ok, err)
+		}
+	}
 }
 
 // A record that its topic does not take any more, since its limit was lowered meanwhile, goes to quarantine with the event's bytes, and what is

@@ -40,6 +40,7 @@ const (
 	maxStretch     = 20_000
 	maxStretchTime = time.Second
 	roomSweep      = 100 * time.Millisecond // how often full lanes are looked at again
+	maxHeld        = 64 << 20               // bytes of what waits for room in lanes, while other partitions are read on
 )
 
 // replayer runs the replays of the claimed partitions beside the batches: it reads, and leaves out what was decided before. What is left is
@@ -58,7 +59,8 @@ type replay struct {
 	ledger.ReplayPart
 	of      *Partition
 	wants   func(*ledger.Record) bool
-	reading *reader.Reading
+	reading *reader.Reading        // nil while its steps wait for room in the lanes
+	bytes   int                    // of what was read last
 	done    int                    // records since Next that were decided before
 	seen    map[seenEvent]struct{} // of a shadow: events that it has seen, of which the ledger has no place in the range
 	read    int64                  // up to where it was read: steps, and [Next, read) has nothing to decide
@@ -127,18 +129,43 @@ func (l *Loop) runReplays() {
 		for i := r.ready(); i >= 0 && !time.Now().Before(r.mayAt); i = r.ready() {
 			r.apply(i)
 		}
+		r.holdFull()
 		if len(r.steps) > 0 {
 			may.Reset(max(time.Until(r.mayAt), r.lookAgain()))
 		}
 	}
 }
 
-// out returns the channel of what is read; nil while steps wait for their turn, and the reader with them.
+// out returns the channel of what is read; nil while steps wait for their turn, and the reader with them. Those of parts that are held do not count.
 func (r *replayer) out() <-chan reader.Unit {
-	if r.reader == nil || len(r.steps) > 0 {
+	held := 0
+	for _, rep := range r.parts {
+		if rep.reading == nil {
+			held += rep.bytes
+		}
+	}
+	if r.reader == nil || held > maxHeld || slices.ContainsFunc(r.steps, func(s replayStep) bool { return s.of.reading != nil }) {
 		return nil
 	}
 	return r.reader.Out()
+}
+
+// holdFull has no part read whose next step waits for room in its lanes, so that the others go on. With its last step it is read on.
+func (r *replayer) holdFull() {
+	if len(r.parts) < 2 || r.l.paused.Load() {
+		return
+	}
+	for i := range r.steps {
+		if rep := r.steps[i].of; rep.reading != nil && r.mustWait(&r.steps[i]) {
+			r.reader.Drop(r.l.ctx, rep.reading)
+			rep.reading = nil
+		}
+	}
+}
+
+// mustWait reports whether a step that may run something has to wait for room in its partition's lanes.
+func (r *replayer) mustWait(s *replayStep) bool {
+	return len(s.Records) > 0 && s.Known == nil && r.l.cfg.Lanes.Full(s.of.of.Claim)
 }
 
 // ready returns the first step that may be applied as soon as the rate allows it, -1 for none. A step that may run something waits while its
@@ -150,7 +177,7 @@ func (r *replayer) ready() int {
 	}
 	var waits []*replay
 	for i, s := range r.steps {
-		if !slices.Contains(waits, s.of) && (len(s.Records) == 0 || s.Known != nil || !r.l.cfg.Lanes.Full(s.of.of.Claim)) {
+		if !slices.Contains(waits, s.of) && !r.mustWait(&s) {
 			return i
 		}
 		waits = append(waits, s.of)
@@ -234,9 +261,14 @@ func (r *replayer) ensurePart(part ledger.ReplayPart, of *Partition) {
 		r.reader = rd
 	}
 	rep := &replay{ReplayPart: part, of: of, wants: reader.Wants(part.Filter), read: part.Next, moved: time.Now()}
-	rep.reading = r.reader.Add(r.l.ctx, of.Claim.Partition, of.Partitions, ledger.Position{Offset: part.Next, LeaderEpoch: -1})
+	r.read(rep)
 	r.parts = append(r.parts, rep)
 	r.log(rep).Info("replaying", "from", part.Next, "to", part.To)
+}
+
+// read has a part read from where it stands.
+func (r *replayer) read(rep *replay) {
+	rep.reading = r.reader.Add(r.l.ctx, rep.of.Claim.Partition, rep.of.Partitions, ledger.Position{Offset: rep.read, LeaderEpoch: -1})
 }
 
 // mustEnd returns why a part cannot go on in a partition, as an operator reads it.
@@ -276,7 +308,9 @@ func (r *replayer) end(part ledger.ReplayPart, of *Partition, why ledger.ReplayE
 
 // drop ends the reading of a part, and forgets what was read of it and not applied.
 func (r *replayer) drop(rep *replay) {
-	r.reader.Drop(r.l.ctx, rep.reading)
+	if rep.reading != nil {
+		r.reader.Drop(r.l.ctx, rep.reading)
+	}
 	r.parts = slices.DeleteFunc(r.parts, func(x *replay) bool { return x == rep })
 	r.steps = slices.DeleteFunc(r.steps, func(s replayStep) bool { return s.of == rep })
 	r.askDeadlines(rep.of)
@@ -383,7 +417,7 @@ func (r *replayer) addRead(rep *replay, read *reader.Part) {
 		return
 	}
 	c.cut(rep.read)
-	rep.Next, rep.done, rep.moved = rep.read, 0, time.Now()
+	rep.Next, rep.done, rep.moved, rep.bytes = rep.read, 0, time.Now(), read.Bytes
 	r.steps = append(r.steps, c.steps...)
 }
 
@@ -467,6 +501,8 @@ func (r *replayer) apply(i int) {
 		r.l.metrics.replays.WithLabelValues(replayComplete).Inc()
 		r.log(s.of).Info("replayed")
 		r.drop(s.of)
+	case s.of.reading == nil && s.Next == s.of.read: // it was held, and this was its last step
+		r.read(s.of)
 	}
 }
 

@@ -350,6 +350,91 @@ func TestReplayWaitsForRoomInTheLanes(t *testing.T) {
 	}
 }
 
+// replayBooks is a ledger with a part of a replay in several partitions, by claim.
+type replayBooks map[int32]*replayBook
+
+func (b replayBooks) ReplayParts(ctx context.Context, claims []*ledger.Claim) (list []ledger.ReplayPart, err error) {
+	for _, of := range b {
+		parts, _ := of.ReplayParts(ctx, claims)
+		list = append(list, parts...)
+	}
+	return list, nil
+}
+
+func (b replayBooks) Known(ctx context.Context, fence int32, records []ledger.Record, statuses bool) ([]ledger.Known, error) {
+	return b[fence].Known(ctx, fence, records, statuses)
+}
+
+func (b replayBooks) ApplyReplay(ctx context.Context, c *ledger.Claim, s ledger.ReplaySlice) (ledger.Applied, error) {
+	return b[c.ID].ApplyReplay(ctx, c, s)
+}
+
+func (b replayBooks) EndReplay(ctx context.Context, c *ledger.Claim, replay int64, why ledger.ReplayEnd, detail string) error {
+	return b[c.ID].EndReplay(ctx, c, replay, why, detail)
+}
+
+// takerOf is lanes of which those of one claim are full for a while.
+type takerOf struct {
+	*taker
+	claim *ledger.Claim
+}
+
+func (k takerOf) Full(c *ledger.Claim) bool { return c == k.claim && k.taker.Full(c) }
+
+// A replay whose lanes are full in one partition goes on in the others, and goes on there when there is room.
+func TestReplayWaitsForRoomInOnePartitionAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const all = 5000
+		l, full, w := feeder(t, prometheus.NewRegistry())
+		claim, err := w.Claim(t.Context(), ledger.ClaimRequest{Partition: ledger.Partition{Topic: "events.acme.refunds", TopicID: ledger.TopicID{2}}, Partitions: 1, Standing: func(ledger.Standing) {},
+			Confirm: func(context.Context, *ledger.Position) (ledger.Start, error) { return ledger.Start{}, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		free := NewPartition(claim, 1)
+		free.reading = &reader.Reading{Partition: claim.Partition}
+		l.claims[free.at()] = free
+		books := replayBooks{}
+		for _, p := range []*Partition{full, free} {
+			p.gap = gapState{}
+			books[p.Claim.ID] = &replayBook{ReplayPart: ledger.ReplayPart{Replay: 1, Claim: p.Claim.ID, TopicID: p.Claim.Partition.TopicID, Config: "digest", To: all, Open: 2}}
+		}
+		waits := books[full.Claim.ID]
+		l.cfg.Lanes = takerOf{&taker{full: func() bool {
+			waits.mu.Lock()
+			defer waits.mu.Unlock()
+			return len(waits.ran) >= 1000 && !books[free.Claim.ID].hasEnded()
+		}}, full.Claim}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		l.ctx = ctx
+		rd := &endless{out: make(chan reader.Unit), end: ctx, drop: map[*reader.Reading]context.CancelFunc{}}
+		l.cfg.Replays = &Replays{Ledger: books, Config: "digest", Reader: func() (Reader, error) { return rd, nil }}
+		l.observers.Go(l.runReplays)
+		l.observers.Go(func() {
+			for {
+				select {
+				case fn := <-l.calls:
+					fn()
+				case <-ctx.Done():
+					return
+				}
+			}
+		})
+		for end := time.Now().Add(time.Hour); !waits.hasEnded() && time.Now().Before(end); {
+			time.Sleep(time.Second) // of the bubble
+		}
+		cancel()
+		l.observers.Wait()
+		for id, b := range books {
+			if !b.ended || b.why != ledger.ReplayComplete || !slices.Equal(b.ran, undone(0, all)) || len(b.faults) > 0 {
+				t.Errorf("partition of claim %d: ended %v %q, %d ran; %v", id, b.ended, b.why, len(b.ran), b.faults)
+			}
+		}
+	})
+}
+
 // A replay that is cancelled, or must end, decides nothing more, whatever was read already.
 func TestReplayThatEndsDecidesNothingMore(t *testing.T) {
 	t.Parallel()

@@ -403,18 +403,19 @@ func notifyOwners(ctx context.Context, tx pgx.Tx, id int64) error {
 	return err
 }
 
-// ReplaysAlone is how long nobody may have worked on a partition until replays of a subscription that is not configured end there: a process
+// ReplaysAlone is how long nobody may have worked on a partition until replays of a subscription that is gone end there: a process
 // with a file of before still runs it, or one with a file of other teams is restarted.
 const ReplaysAlone = time.Hour
 
-// EndReplaysAlone ends the replays of subscriptions that are none of these, "<team>.<subscription>", and returns their ids. Nobody would run
-// them, and they would keep another replay from being started, and dedupe windows from being dropped.
-func (b *Inbox) EndReplaysAlone(ctx context.Context, configured []string) ([]int64, error) {
+// EndReplaysAlone ends the replays of these subscriptions, "<team>.<subscription>", for which no process decides, and returns their ids. Nobody
+// would run them, and they would keep another replay from being started, and dedupe windows from being dropped.
+func (b *Inbox) EndReplaysAlone(ctx context.Context, gone []string) ([]int64, error) {
 	rows, err := b.slow.Query(ctx, `WITH ended AS (UPDATE replay_parts p SET ended_at = now(), failure = $2, detail = 'the subscription is not configured any more, so nobody runs its replays'
 		FROM fences f JOIN subscriptions s ON s.id = f.subscription LEFT JOIN progress g ON g.fence = f.id, replays r
-		WHERE p.fence = f.id AND p.replay = r.id AND p.ended_at IS NULL AND s.name <> ALL ($1::text[])
+		WHERE p.fence = f.id AND p.replay = r.id AND p.ended_at IS NULL AND s.name = ANY ($1::text[])
+		  AND NOT EXISTS (SELECT FROM deciders d WHERE d.counts_until > now() AND d.decides ? s.name)
 		  AND greatest(f.claimed_at, g.processed_at, p.moved_at, r.started_at) < now() - $3::interval RETURNING p.replay)
-		SELECT DISTINCT replay FROM ended ORDER BY replay`, configured, string(ledger.ReplayLeft), ReplaysAlone)
+		SELECT DISTINCT replay FROM ended ORDER BY replay`, gone, string(ledger.ReplayLeft), ReplaysAlone)
 	var ids []int64
 	if err == nil {
 		ids, err = pgx.CollectRows(rows, pgx.RowTo[int64])

@@ -198,21 +198,30 @@ func TestReplayOfARemovedSubscriptionEnds(t *testing.T) {
 	c := f.claim(0)
 	r := f.plan(c)
 	f.start(r)
-	ends := func(what string, want int, configured ...string) {
+	ends := func(what string, want int, gone ...string) {
 		t.Helper()
-		ids, err := f.EndReplaysAlone(t.Context(), configured)
+		ids, err := f.EndReplaysAlone(t.Context(), gone)
 		if err != nil || len(ids) != want {
 			t.Errorf("%s: %v %v", what, ids, err)
 		}
 	}
-	ends("somebody runs it", 0, "acme.other")
+	ends("somebody runs it", 0, "acme.triage")
 	f.exec(`UPDATE fences SET claimed_at = now() - interval '2 hours'`)
 	f.exec(`UPDATE progress SET processed_at = now() - interval '2 hours'`)
-	ends("it was started just now", 0, "acme.other")
+	ends("it was started just now", 0, "acme.triage")
 	f.exec(`UPDATE replays SET planned_at = now() - interval '2 hours', started_at = now() - interval '2 hours'`)
-	ends("it is configured", 0, "acme.other", "acme.triage")
-	ends("nobody runs it", 1, "acme.other")
-	ends("it has ended", 0)
+	ends("it is configured", 0, "acme.other")
+	decides := func(long time.Duration) {
+		t.Helper()
+		if err := f.l.NoteDecider(t.Context(), &ledger.Decider{ID: [16]byte{1}, By: map[string]ledger.DecidesBy{"acme.triage": {}}}, long, map[string]map[string]string{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	decides(time.Hour)
+	ends("a process decides for it, by a file that this one has not", 0, "acme.triage")
+	decides(-time.Minute) // it is not heard of any more
+	ends("nobody runs it", 1, "acme.triage")
+	ends("it has ended", 0, "acme.triage")
 	got, err := f.Replay(t.Context(), r.ID)
 	if err != nil || got.State() != ReplayFailed || *got.Parts[0].Failure != "left" || !strings.Contains(got.Parts[0].Detail, "not configured any more") {
 		t.Errorf("%+v %v", got, err)

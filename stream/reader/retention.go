@@ -49,6 +49,12 @@ func (l *Log) retention(ctx context.Context, topic string) (retention, error) {
 	return r, nil
 }
 
+// Keeps reports whether a topic's settings have all of its records kept for so long.
+func (l *Log) Keeps(ctx context.Context, topic string, long time.Duration) (bool, error) {
+	r, err := l.retention(ctx, topic)
+	return err == nil && !r.sized && (r.keep < 0 || r.keep > long), err
+}
+
 // endangered returns the offsets [start, before) of a partition whose payloads a sweep copies: those of records older than half of the
 // retention and, if the log is also cut by size, at least the older half of the log. Records below start are deleted already.
 func (l *Log) endangered(ctx context.Context, at TopicPartition, r retention, now time.Time) (start, before int64, err error) {

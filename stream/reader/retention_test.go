@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -38,6 +39,10 @@ func TestRetentionOfATopic(t *testing.T) {
 		got, err := b.retention(r.Ctx(), testTopic)
 		if err != nil || got != c.want || got.interval() != c.every {
 			t.Errorf("%s: %+v, every %s, %v", name, got, got.interval(), err)
+		}
+		keeps, err := b.Keeps(r.Ctx(), testTopic, 8*time.Hour)
+		if want := strings.Contains("a week, for ever, beyond count", name); keeps != want || err != nil {
+			t.Errorf("%s: keeps eight hours: %t %v", name, keeps, err)
 		}
 	}
 	if _, err := b.retention(r.Ctx(), "no-such-topic"); err == nil {

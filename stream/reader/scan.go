@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type Range struct {
 
 // Scan reads ranges, with a client of its own, and calls each(i, records, next) as it reads: with the records of ranges[i] since the last call,
 // decoded as for a subscription, and the offset where it goes on. A range is read when next reaches its To. Scan returns nil when all are read or
-// the time within which it may read is over, and otherwise why it could not read on.
+// the time within which it may read is over, and otherwise why it could not read on: also where that time has brought nothing of a range but errors.
 func Scan(ctx context.Context, cfg Config, ranges []Range, within time.Duration, each func(i int, records []ledger.Record, next int64) error) error {
 	options, err := ClientOptions(cfg)
 	if err != nil {
@@ -40,7 +41,7 @@ func Scan(ctx context.Context, cfg Config, ranges []Range, within time.Duration,
 	defer cancel()
 	rd := New(client, NewLog(client), cfg)
 	running.Go(func() { rd.Run(reading) })
-	s := scan{ranges: ranges, each: each}
+	s := scan{ranges: ranges, each: each, failed: make([]error, len(ranges))}
 	for _, r := range ranges {
 		if r.From < r.To {
 			s.left++
@@ -58,7 +59,7 @@ func Scan(ctx context.Context, cfg Config, ranges []Range, within time.Duration,
 				return err
 			}
 		case <-end.C:
-			return nil
+			return cmp.Or(s.failed...)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -72,6 +73,7 @@ type scan struct {
 	readings []*Reading // by range; nil once it is read
 	left     int
 	each     func(i int, records []ledger.Record, next int64) error
+	failed   []error // by range: why nothing of it is read yet; nil: something is, or nothing failed
 }
 
 // unit gives what was read. Where a partition fails, the reader tries again by itself, unless the log does not have the range any more.
@@ -87,8 +89,13 @@ func (s *scan) unit(u Unit) error {
 			return fmt.Errorf("read %s/%d at %d: the log does not have it any more: %w", r.Partition.Topic, r.Partition.Number, p.From, p.Err)
 		}
 		if p.Err != nil {
+			if p.From == r.From {
+				s.failed[i] = fmt.Errorf("read %[1]s/%[2]d at %[3]d: %[4]w; bring the log back, or let a replica that is whole lead, and plan again; "+
+					"to leave out what cannot be read, plan from behind it on (--from-offset %[1]s/%[2]d=OFFSET)", r.Partition.Topic, r.Partition.Number, p.From, p.Err)
+			}
 			continue
 		}
+		s.failed[i] = nil
 		n := len(p.Records)
 		for n > 0 && p.Records[n-1].Offset >= r.To {
 			n--

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -36,6 +37,7 @@ type Log interface {
 	StableEnd(ctx context.Context, at reader.TopicPartition) (int64, error)
 	OffsetAfter(ctx context.Context, at reader.TopicPartition, when time.Time) (int64, error)
 	AppendTime(ctx context.Context, p ledger.Partition, offset int64) (time.Time, error)
+	Keeps(ctx context.Context, topic string, long time.Duration) (bool, error)
 }
 
 // Bounds finds the range in each partition. What it refuses is of kind Invalid, Conflict or NotFound, and says what to do.
@@ -55,8 +57,9 @@ func Bounds(ctx context.Context, log Log, positions []inbox.Position, q Query) (
 			return nil, schemas.Errorf(schemas.Unavailable, op, "%w", err)
 		}
 		there = append(there, fmt.Sprintf("%s (0 to %d)", topic, now.Partitions-1))
+		keeps := sync.OnceValues(func() (bool, error) { return log.Keeps(ctx, topic, time.Since(q.Since)) })
 		for number := range now.Partitions {
-			b := bounder{log: log, op: op, q: q, at: reader.TopicPartition{Topic: topic, Number: number}, topic: now}
+			b := bounder{log: log, keeps: keeps, op: op, q: q, at: reader.TopicPartition{Topic: topic, Number: number}, topic: now}
 			if q.Offsets != nil {
 				if _, ok := q.Offsets[b.at]; !ok {
 					continue
@@ -82,6 +85,7 @@ func Bounds(ctx context.Context, log Log, positions []inbox.Position, q Query) (
 // bounder finds the range in one partition.
 type bounder struct {
 	log        Log
+	keeps      func() (bool, error) // whether the topic has kept all since Since, by its settings
 	op         string
 	q          Query
 	at         reader.TopicPartition
@@ -157,8 +161,8 @@ func (b bounder) byOffset(o Offsets) (from, to int64, err error) {
 }
 
 // byTime returns the offsets [from, to) between Since and Until, up to the subscription's position; from may lie behind to. A Since of before
-// what the log has is refused, by more than the second to which that refusal rounds the time that it names, and so is one of before a copy was
-// made: what was read by then is in another topic.
+// what the log has is refused where retention may have deleted what came since then (a partition that was quiet lacks nothing), by more than the
+// second to which that refusal rounds the time that it names, and so is one of before a copy was made: what was read by then is in another topic.
 func (b bounder) byTime(ctx context.Context) (from, to int64, err error) {
 	from, to = b.start, b.next
 	if !b.q.Since.IsZero() {
@@ -175,8 +179,14 @@ func (b bounder) byTime(ctx context.Context) (from, to int64, err error) {
 		if err != nil {
 			return 0, 0, err
 		}
+		kept := true
 		if first.Sub(b.q.Since) > time.Second {
-			return 0, 0, b.refuse(schemas.Invalid, "--since %s is before the log's start: retention has deleted what was there, and the first record is of %s; begin there",
+			if kept, err = b.keeps(); err != nil {
+				return 0, 0, schemas.Errorf(schemas.Unavailable, b.op, "%w", err)
+			}
+		}
+		if !kept {
+			return 0, 0, b.refuse(schemas.Invalid, "--since %s is before the log's start: by the topic's settings retention may have deleted what was there, and the first record is of %s; begin there",
 				b.q.Since.UTC().Format(time.RFC3339), first.UTC().Format(time.RFC3339))
 		}
 	}
@@ -193,7 +203,7 @@ func (b bounder) byTime(ctx context.Context) (from, to int64, err error) {
 func (b bounder) firstAt(ctx context.Context, from int64) (time.Time, error) {
 	at, err := b.log.AppendTime(ctx, ledger.Partition{Topic: b.at.Topic, TopicID: b.topic.ID, Number: b.at.Number}, from)
 	if err != nil {
-		return at, schemas.Errorf(schemas.Unavailable, b.op, "%w", err)
+		return at, schemas.Errorf(schemas.Unavailable, b.op, "%w; to leave out what cannot be read, plan from behind it on (--from-offset %s/%d=OFFSET)", err, b.at.Topic, b.at.Number)
 	}
 	return at, nil
 }

@@ -31,6 +31,8 @@ func (l logOf) AppendTime(context.Context, ledger.Partition, int64) (time.Time, 
 	return time.Unix(1_700_000_000, 0), nil
 }
 
+func (l logOf) Keeps(context.Context, string, time.Duration) (bool, error) { return false, nil }
+
 // A plan is started only where the topic, the log's start and the subscription are as they were: each that moved is named.
 func TestCheckNamesWhatMoved(t *testing.T) {
 	t.Parallel()
@@ -120,6 +122,34 @@ func TestSinceBeforeACopyIsRefused(t *testing.T) {
 		_, err := Bounds(t.Context(), log, []inbox.Position{{Topic: topic, TopicID: id, Next: 40, Copied: tt.copied}}, Query{Subscription: "acme.triage", Topics: []string{topic}, Since: tt.since})
 		if refused := schemas.KindOf(err) == schemas.Invalid; refused != tt.refused || !refused && err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// quietLog is a log of which one record is left, of ten minutes ago; it keeps records for a week.
+type quietLog struct{ logOf }
+
+func (quietLog) StableEnd(context.Context, reader.TopicPartition) (int64, error) { return 1001, nil }
+func (quietLog) OffsetAfter(context.Context, reader.TopicPartition, time.Time) (int64, error) {
+	return 1000, nil
+}
+func (quietLog) AppendTime(context.Context, ledger.Partition, int64) (time.Time, error) {
+	return time.Now().Add(-10 * time.Minute), nil
+}
+func (quietLog) Keeps(_ context.Context, _ string, long time.Duration) (bool, error) {
+	return long < 7*24*time.Hour, nil
+}
+
+// A partition that was merely quiet since then lacks nothing; what retention may have deleted is refused.
+func TestSinceBeforeAQuietPartitionsStart(t *testing.T) {
+	t.Parallel()
+	const topic = "events.acme.github"
+	id := ledger.TopicID{1}
+	log := quietLog{logOf{reader.Topic{ID: id, Partitions: 1}, 1000}}
+	for ago, refused := range map[time.Duration]bool{5 * time.Minute: false, 2 * time.Hour: false, 8 * 24 * time.Hour: true} {
+		got, err := Bounds(t.Context(), log, []inbox.Position{{Topic: topic, TopicID: id, Next: 1001}}, Query{Subscription: "acme.triage", Topics: []string{topic}, Since: time.Now().Add(-ago)})
+		if is := schemas.KindOf(err) == schemas.Invalid && strings.Contains(err.Error(), "retention may have deleted"); is != refused || !refused && (err != nil || got[0].From != 1000 || got[0].To != 1001) {
+			t.Errorf("since %s: %+v %v", ago, got, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -200,20 +202,7 @@ func TestPagesOfAGroupThatIsCutOff(t *testing.T) {
 // TestDeadLettersOfATeamThatIsLeftOut: a slip in a team's file at the start of a process ends none of its subscriptions, nor those that read its sources.
 func TestDeadLettersOfATeamThatIsLeftOut(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"forebay.yaml":     "version: 1\nkafka: {brokers: [\"127.0.0.1:9\"]}\npostgres: {url: \"postgres://127.0.0.1:1/none\"}\nteams_dir: teams\n",
-		"teams/acme.yaml":  "teams: {acme: {surces: {}}}\n",
-		"teams/other.yaml": "teams: {other: {destinations: {log: {type: log}}, subscriptions: {read: {sources: [acme/orders], actions: [{name: look, to: log}]}}}}\n",
-	} {
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "teams"), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	file, left, err := config.Start(config.Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: []config.Role{config.RoleStream}, Run: true})
-	if err != nil || len(left) != 1 || file.Teams["other"] == nil {
-		t.Fatalf("%v %v", left, err)
-	}
+	file := withoutAcme(t)
 	if why := abandoned(file, &inbox.DeadLetter{DeadLetter: ledger.DeadLetter{Team: "other", Subscription: "read", Topic: ordersTopic}}); why != "" {
 		t.Errorf("who reads its source: %s", why)
 	}
@@ -240,4 +229,72 @@ func TestDeadLettersOfATeamThatIsLeftOut(t *testing.T) {
 			t.Errorf("%s: %+v %v", verb, a, err)
 		}
 	}
+}
+
+// withoutAcme is the file of a process that has left out the team acme: it has a slip, and was never read before.
+func withoutAcme(t *testing.T) *config.Config {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"forebay.yaml":     "version: 1\nkafka: {brokers: [\"127.0.0.1:9\"]}\npostgres: {url: \"postgres://127.0.0.1:1/none\"}\nteams_dir: teams\n",
+		"teams/acme.yaml":  "teams: {acme: {surces: {}}}\n",
+		"teams/other.yaml": "teams: {other: {destinations: {log: {type: log}}, subscriptions: {read: {sources: [acme/orders], actions: [{name: look, to: log}]}}}}\n",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "teams"), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, left, err := config.Start(config.Options{Path: filepath.Join(dir, "forebay.yaml"), Roles: []config.Role{config.RoleStream}, Run: true})
+	if err != nil || len(left) != 1 || file.Teams["other"] == nil {
+		t.Fatalf("%v %v", left, err)
+	}
+	return file
+}
+
+// A replay of a team that a process has left out goes on, however long nobody was heard of who works on it.
+func TestReplayOfATeamThatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	place := newLedger(t)
+	f := unowned(t, place)
+	c, box := f.claim(), inbox.New(f.l)
+	f.apply(c, 0, "o-1", "e-1", 1)
+	r := &inbox.Replay{Subscription: "acme.fulfil", Mode: ledger.ReplayFill, Config: "digest", PlannedBy: "jo", Bounds: []inbox.ReplayBounds{{Fence: c.ID,
+		Topic: c.Partition.Topic, TopicID: inbox.TopicIDText(c.Partition.TopicID), Partitions: 1, To: 1, Counted: 1}}}
+	var err error
+	if r.ID, err = box.SaveReplay(t.Context(), r); err == nil {
+		err = box.CountReplay(t.Context(), r, r.Bounds, true)
+	}
+	if err == nil {
+		err = box.StartReplay(t.Context(), r, "jo", "it was left out", 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := pgx.Connect(t.Context(), place.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close(context.Background()) }()
+	for table, column := range map[string]string{"fences": "claimed_at", "progress": "processed_at", "replays": "started_at"} {
+		if _, err := db.Exec(t.Context(), "UPDATE "+pgx.Identifier{place.schema, table}.Sanitize()+" SET "+column+" = now() - interval '2 hours'"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := f.inbox.s.a.file()
+	for _, tt := range []struct {
+		what string
+		file *config.Config
+		want string
+	}{
+		{"the team is left out", withoutAcme(t), inbox.ReplayRunning},
+		{"it is in the file", whole, inbox.ReplayRunning},
+		{"it is gone", &config.Config{}, inbox.ReplayFailed},
+	} {
+		f.inbox.s.a.current.Store(tt.file)
+		f.inbox.s.endReplaysAlone(t.Context(), f.l)
+		if got, err := box.Replay(t.Context(), r.ID); err != nil || got.State() != tt.want {
+			t.Errorf("%s: %+v %v", tt.what, got, err)
+		}
+	}
+	f.inbox.s.a.current.Store(whole)
 }

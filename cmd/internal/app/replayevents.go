@@ -35,7 +35,7 @@ func (a *replaysAPI) byName(ctx context.Context, op string, at nameInTeam, r api
 		if err != nil {
 			return nil, err
 		}
-		if err := checkReplayable(op, id, &item, q.Topics); err != nil {
+		if err := checkReplayable(op, r.Mode, id, &item, q.Topics); err != nil {
 			return nil, err
 		}
 		// A list has an event once more for each replay that ran it again.
@@ -62,7 +62,7 @@ func (a *replaysAPI) byName(ctx context.Context, op string, at nameInTeam, r api
 
 // checkReplayable refuses what a plan of these topics cannot run. An offset below 0 is of an event whose record is gone with its topic, or with
 // the end of a log that was cut.
-func checkReplayable(op, id string, item *inbox.Item, topics []string) error {
+func checkReplayable(op, mode, id string, item *inbox.Item, topics []string) error {
 	switch {
 	case item.EventID == "":
 		return schemas.Errorf(schemas.Invalid, op, "%s is no event, and nothing of it can run: `forebay inbox get` says why", id)
@@ -70,6 +70,8 @@ func checkReplayable(op, id string, item *inbox.Item, topics []string) error {
 		return schemas.Errorf(schemas.Invalid, op, "the record of %s is in %s, and the plan is of %s", id, item.Topic, strings.Join(topics, ", "))
 	case item.Offset < 0:
 		return schemas.Errorf(schemas.Conflict, op, "the log was cut since %s was decided, and another record has its offset", id)
+	case mode == string(ledger.ReplayReprocess) && !slices.Contains(statusesFor(mode), item.Status):
+		return schemas.Errorf(schemas.Invalid, op, "%s is %s, and would not run: %s", id, item.Status, insteadOf(mode, item.Status))
 	}
 	return nil
 }

@@ -18,6 +18,10 @@ func TestEventsThatNoPlanTakes(t *testing.T) {
 		change func(*inbox.Item)
 		says   string
 	}{
+		"a dead letter":                  {func(i *inbox.Item) { i.Status = "dead_letter" }, "is dead_letter, and would not run: `forebay dlq replay` runs the event on"},
+		"what is behind it":              {func(i *inbox.Item) { i.Status = "parked" }, "`forebay dlq replay` for a dead letter of its entity"},
+		"what is under way":              {func(i *inbox.Item) { i.Status = "received" }, "the event's own run goes on by itself"},
+		"what an operator gave up":       {func(i *inbox.Item) { i.Status = "discarded" }, ""},
 		"an event":                       {func(*inbox.Item) {}, ""},
 		"of another partition":           {func(i *inbox.Item) { i.Partition, i.Pointer.TopicID = 2, ledger.TopicID{2} }, ""}, // Bounds has an error for it
 		"no event":                       {func(i *inbox.Item) { i.EventID = "" }, "is no event"},
@@ -25,9 +29,9 @@ func TestEventsThatNoPlanTakes(t *testing.T) {
 		"a log that was cut":             {func(i *inbox.Item) { i.Offset = -7 }, "another record has its offset"},
 		"a topic that was created again": {func(i *inbox.Item) { i.Pointer.TopicID = ledger.TopicID{2} }, "was created again"},
 	} {
-		item := inbox.Item{EventID: "e-1", Topic: topic, Partition: 1, Offset: 7, Pointer: ledger.Pointer{TopicID: ledger.TopicID{1}}}
+		item := inbox.Item{EventID: "e-1", Status: "done", Topic: topic, Partition: 1, Offset: 7, Pointer: ledger.Pointer{TopicID: ledger.TopicID{1}}}
 		tt.change(&item)
-		err := checkReplayable("plan", "acme/triage/github/e-1", &item, []string{topic})
+		err := checkReplayable("plan", "reprocess", "acme/triage/github/e-1", &item, []string{topic})
 		if err == nil {
 			err = checkNamed("plan", []inbox.Item{item}, bounds)
 		}

@@ -85,8 +85,10 @@ func filterFlags(p *inbox.Replay) (words []string) {
 	for _, d := range p.Filter.Decisions {
 		add("--decision", string(d))
 	}
-	for _, s := range p.Filter.Statuses {
-		add("--status", s)
+	if p.Mode != ledger.ReplayReprocess || !slices.Equal(p.Filter.Statuses, statusesFor(string(p.Mode))) { // else they are those without the flag
+		for _, s := range p.Filter.Statuses {
+			add("--status", s)
+		}
 	}
 	if p.EvenStale {
 		words = append(words, "--even-stale")

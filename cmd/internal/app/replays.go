@@ -277,10 +277,19 @@ func wantedDecisions(r api.ReplayPlan) []string {
 	return nil
 }
 
+// wantedStatuses are those that a plan is of: what it asks for or, of what is to run again, those of an event that has run to its end: what has not
+// would have its actions twice; none: of all.
+func wantedStatuses(r api.ReplayPlan) []string {
+	if len(r.Statuses) == 0 && r.Mode == string(ledger.ReplayReprocess) {
+		return statusesFor(r.Mode)
+	}
+	return r.Statuses
+}
+
 // query returns which part of the log a plan is about, and its filter.
 func (a *replaysAPI) query(op string, at nameInTeam, sub *config.Subscription, r api.ReplayPlan) (q replay.Query, filter ledger.ReplayFilter, err error) {
 	q = replay.Query{Subscription: at.team + "." + at.name}
-	filter = ledger.ReplayFilter{Types: r.Types, Entity: schemas.EntityKey(r.Entity), Statuses: r.Statuses}
+	filter = ledger.ReplayFilter{Types: r.Types, Entity: schemas.EntityKey(r.Entity), Statuses: wantedStatuses(r)}
 	for _, d := range wantedDecisions(r) {
 		filter.Decisions = append(filter.Decisions, gate.Decision(d))
 	}
@@ -339,9 +348,10 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 		return nil, err
 	}
 	before, complete := p.Bounds, false
-	err = a.withLog(at, func(_ *reader.Log, cfg reader.Config) (err error) {
-		complete, err = replay.Count(ctx, cfg, ns, p, countWithin)
-		return err
+	var stuck error // what was counted until then is kept
+	err = a.withLog(at, func(_ *reader.Log, cfg reader.Config) error {
+		complete, stuck = replay.Count(ctx, cfg, ns, p, countWithin)
+		return nil
 	})
 	if err == nil {
 		err = a.refuseHole(ctx, box, at, p)
@@ -352,7 +362,7 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 	if err == nil {
 		err = box.CountReplay(ctx, p, before, complete)
 	}
-	if err != nil {
+	if err = cmp.Or(err, stuck); err != nil {
 		return nil, err
 	}
 	return a.Replay(ctx, id)

@@ -216,17 +216,19 @@ func (s *streams) sweep(ctx context.Context, l *ledger.Ledger) {
 	}
 }
 
-// endReplaysAlone ends the replays of subscriptions that the file does not have any more, or has with another ledger.
+// endReplaysAlone ends the replays of subscriptions that the file does not have any more, or has with another ledger. What the process has left out
+// of a team is not gone.
 func (s *streams) endReplaysAlone(ctx context.Context, l *ledger.Ledger) {
-	var configured []string
-	for team, t := range s.a.file().Teams {
-		for name := range t.Subscriptions {
-			if s.a.file().HasLedger(team, name) {
-				configured = append(configured, team+"."+name)
-			}
-		}
+	box := inbox.New(l)
+	names, _, err := box.Names(ctx)
+	gone := slices.DeleteFunc(names, func(name string) bool {
+		at := subscriptionOf(name)
+		return s.a.file().HasLedger(at.team, at.name) || s.a.file().LeftOut(at.team)
+	})
+	var ids []int64
+	if err == nil {
+		ids, err = box.EndReplaysAlone(ctx, gone)
 	}
-	ids, err := inbox.New(l).EndReplaysAlone(ctx, configured)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		s.a.log.Warn("replays that nobody runs any more could not be ended; trying again", "error", err)

@@ -29,7 +29,7 @@ type replayPlanCmd struct {
 	Type         []string `help:"Only this event type, or a glob. Repeatable."`
 	Entity       string   `help:"Only this entity."`
 	Decision     []string `help:"Only events with this decision in the ledger: undecided, filtered, conflict, quarantined; with reprocess applied, late (both by default), stale; with shadow any. Repeatable."`
-	Status       []string `placeholder:"STATUS" enum:"${statuses}" help:"Only what has this status in the inbox when the replay comes to it: with reprocess done, superseded, discarded, stale, skipped, dropped, denied; with fill filtered, conflict, quarantined, discarded; with shadow any. Repeatable."`
+	Status       []string `placeholder:"STATUS" enum:"${statuses}" help:"Only what has this status in the inbox when the replay comes to it: with reprocess done, superseded, discarded, stale, skipped, dropped, denied (all by default); with fill filtered, conflict, quarantined, discarded; with shadow any. Repeatable."`
 	EvenStale    bool     `help:"With reprocess, and shadow: run older snapshots again, too, although a newer state of their entity is known: the older one may overwrite it."`
 	Rate         int      `default:"100" help:"The most events that run in a second; 0: no limit."`
 	MaxErrors    int      `default:"10" help:"Most dead letters and unknown outcomes of the replay; with one more it ends."`

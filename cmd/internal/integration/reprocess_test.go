@@ -174,6 +174,7 @@ func TestReprocessIsOvertakenByLiveEvents(t *testing.T) {
 	const entities = 40
 	r.deliverAll(entities, 1, issues)
 	r.agent.waitCalls(t, entities)
+	waitItems(t, r, p, entities, "--status", "done")
 	plan := r.mustReplay(p, "plan", "--subscription", "triage", "--mode", "reprocess", "--rate", "20")
 	r.mustReplay(p, "start", plan.ID, "--reason", "the agent lost what it did")
 	r.agent.waitCalls(t, entities+4)
@@ -223,6 +224,7 @@ func TestReprocessKilledTwiceEndsWithExactCounts(t *testing.T) {
 	produceIssues(t, b, r, lines(n/20, 20, issues))
 	stream := r.serve("stream")
 	live := r.agent.waitCalls(t, n)
+	waitItems(t, r, stream, 0, "--status", "received")
 	plan := r.mustReplay(stream, "plan", "--subscription", "triage", "--mode", "reprocess", "--even-stale", "--rate", "0")
 	if plan.Runs != int64(n) || plan.ByDecision["applied"] != int64(n) {
 		t.Fatalf("the plan says %+v", plan)
@@ -464,5 +466,54 @@ func TestReplayOfAStatus(t *testing.T) {
 	}
 	if ran := r.agent.waitCalls(t, calls+1)[calls:]; len(ran) != 1 || ran[0].event != dead[0].EventID {
 		t.Errorf("ran %+v, want the event of %+v", ran, dead[0])
+	}
+}
+
+// TestReprocessLeavesOutWhatHasNotEnded runs again what ran, where an entity stands behind a dead letter: that and what waits behind it run on under
+// the keys that they have, and under no others. Named, they are refused.
+func TestReprocessLeavesOutWhatHasNotEnded(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, rig.Fake(t), options{})
+	var mended atomic.Bool
+	r.agent.answers(http.StatusUnprocessableEntity, func(c call) bool { return c.entity != "7/2" && !mended.Load() })
+	p := r.serve("intake,stream")
+	r.deliverAll(2, 1, issues)
+	r.deliver(issues(1, 2))
+	waitItems(t, r, p, 1, "--status", "dead_letter")
+	waitItems(t, r, p, 1, "--status", "parked")
+	waitItems(t, r, p, 1, "--status", "done")
+	dead, err := r.dlq(p, "list", "--team", r.team)
+	if err != nil || len(dead) != 1 {
+		t.Fatal(dead, err)
+	}
+	r.replayRefused(p, []string{"is dead_letter, and would not run", "forebay dlq replay"}, "plan", "--mode", "reprocess", dead[0].ID)
+
+	mended.Store(true)
+	calls := len(r.agent.snapshot())
+	done := r.reprocess(p)
+	if done.Records != 1 || done.Runs != 1 || done.Applied != 1 || done.Late+done.Stale != 0 {
+		t.Errorf("came of it: %+v", done)
+	}
+	r.agent.waitCalls(t, calls+1)
+	if _, err := r.dlq(p, "replay", dead[0].ID, "--reason", "the agent is mended"); err != nil {
+		t.Fatal(err)
+	}
+	waitItems(t, r, p, 4, "--status", "done") // one of them is what ran again
+	keys := map[string]map[string]bool{}
+	for _, c := range r.agent.snapshot() {
+		if c.entity == "7/1" {
+			if keys[c.event] == nil {
+				keys[c.event] = map[string]bool{}
+			}
+			keys[c.event][c.key] = true
+		}
+	}
+	for event, of := range keys {
+		if len(of) != 1 {
+			t.Errorf("%s came under %d keys", event, len(of))
+		}
+	}
+	if len(keys) != 2 {
+		t.Errorf("%d events of the entity came", len(keys))
 	}
 }

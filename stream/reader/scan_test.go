@@ -1,0 +1,41 @@
+package reader
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/forebay-io/forebay/stream/ledger"
+)
+
+// A partition that cannot be read is told of when the time is over, with how to leave that out; the others are read. One that something was read of
+// is given the next time.
+func TestScanTellsWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	r.Produce(0, 1, 2, 3)
+	r.Produce(1, 4, 5, 6)
+	cfg := Config{Client: []kgo.Opt{r.Seed()}, Filter: Globs(nil), BatchRecords: 100, BatchBytes: 1 << 20, MaxRecordBytes: 1 << 20, OnError: func(error) {}}
+	next := [2]int64{}
+	scan := func(within time.Duration) error {
+		ranges := make([]Range, 2)
+		for i := range ranges {
+			ranges[i] = Range{Partition: ledger.Partition{Topic: testTopic, TopicID: r.TopicID(), Number: int32(i)}, Partitions: 2, From: next[i], To: 3}
+		}
+		return Scan(t.Context(), cfg, ranges, within, func(i int, _ []ledger.Record, at int64) error { next[i] = at; return nil })
+	}
+	fault := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Partitions: []int32{1}, Err: kerr.UnknownServerError, Count: -1})
+	err := scan(3 * time.Second)
+	if err == nil || !strings.Contains(err.Error(), "read events.acme.orders/1 at 0: ") || !strings.Contains(err.Error(), "--from-offset events.acme.orders/1=OFFSET") || next != [2]int64{3, 0} {
+		t.Errorf("%v, %v", err, next)
+	}
+	fault.Remove()
+	if err := scan(patience); err != nil || next != [2]int64{3, 3} {
+		t.Errorf("%v, %v", err, next)
+	}
+}
