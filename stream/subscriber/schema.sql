@@ -10,6 +10,10 @@ CREATE TABLE IF NOT EXISTS forebay_positions (
     next_offset    bigint  NOT NULL CHECK (next_offset >= 0),
     PRIMARY KEY (consumer_group, topic, partition)
 );
+-- The leader epoch of the last record before next_offset, by which a cut of the log is noticed, and the next_offset that it was written with:
+-- a person, or a program that is older than these columns, moves next_offset alone, and the epoch says nothing about that.
+ALTER TABLE forebay_positions ADD COLUMN IF NOT EXISTS leader_epoch integer NOT NULL DEFAULT -1;
+ALTER TABLE forebay_positions ADD COLUMN IF NOT EXISTS leader_epoch_of bigint NOT NULL DEFAULT -1;
 
 -- Where each group begins in each topic: what its partitions' ends were when it was first started, from partition 0 on; none with Begin all.
 -- A partition that is not in it, because it came later, begins at its start, and so does a topic with another id.

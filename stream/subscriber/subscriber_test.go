@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -726,9 +727,24 @@ func TestRunEnds(t *testing.T) {
 		want    []string
 	}{
 		"beyond the end": {false, sql(`UPDATE forebay_positions SET next_offset = 1000`), []string{"OFFSET_OUT_OF_RANGE", "set next_offset"}},
-		"another topic":  {false, sql(`UPDATE forebay_positions SET topic_id = '\x00112233445566778899aabbccddeeff'`), []string{"created again", "delete the group's rows"}},
-		"no table":       {false, sql(`DROP TABLE forebay_begins`), []string{"42P01", "execute subscriber.SQL"}},
-		"a table goes":   {true, sql(`DROP TABLE forebay_lines`), []string{"42P01", "execute subscriber.SQL"}},
+		"a log that was cut and has grown again": {false, func(_ *testing.T, f *fixture) {
+			f.Cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				f.Cluster.KeepControl()
+				p := req.(*kmsg.OffsetForLeaderEpochRequest).Topics[0].Partitions[0]
+				resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+				rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+				rt.Topic = streamtest.Topic
+				rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.Partition, p.LeaderEpoch, 0
+				rt.Partitions = append(rt.Partitions, rp)
+				resp.Topics = append(resp.Topics, rt)
+				return resp, nil, true
+			})
+			f.send(revision("A", 2))
+		}, []string{"lost", "set next_offset"}},
+		"another topic": {false, sql(`UPDATE forebay_positions SET topic_id = '\x00112233445566778899aabbccddeeff'`), []string{"created again", "delete the group's rows"}},
+		"no table":      {false, sql(`DROP TABLE forebay_begins`), []string{"42P01", "execute subscriber.SQL"}},
+		"a table goes":  {true, sql(`DROP TABLE forebay_lines`), []string{"42P01", "execute subscriber.SQL"}},
 		"a right goes": {true, sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
 			$$ BEGIN RAISE EXCEPTION 'permission denied' USING ERRCODE = '42501'; END $$;
 			CREATE TRIGGER refuse BEFORE INSERT ON forebay_events EXECUTE FUNCTION refuse()`), []string{"42501", "grant the pool's user"}},
