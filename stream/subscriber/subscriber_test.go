@@ -670,6 +670,38 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
+// TestSetAsideAtOneOffset: a record is set aside once, and a row of another record that had its offset before is none of it.
+func TestSetAsideAtOneOffset(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	for _, value := range []string{"of the topic", "of the topic that was created again"} {
+		f.Send(&kgo.Record{Topic: streamtest.Topic, Key: []byte("A"), Value: []byte(value)})
+		for range 2 { // it reads the record again
+			m := f.start(t)
+			f.waitRead()
+			if err := m.stop(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.pool.Exec(t.Context(), `UPDATE forebay_positions SET next_offset = 0`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := f.pool.Exec(t.Context(), `DELETE FROM forebay_positions`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Adm.DeleteTopic(f.Ctx(), streamtest.Topic); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Adm.CreateTopic(f.Ctx(), 1, 1, nil, streamtest.Topic); err != nil {
+			t.Fatal(err)
+		}
+		f.Client = f.NewClient()
+	}
+	if got := f.query(`SELECT string_agg(log_offset::text, ' ') FROM forebay_set_aside`); got != "0 0" {
+		t.Errorf("set aside at offsets %s", got)
+	}
+}
+
 // A position that was set back while the program ran is read from there: what is done is not done again, unless its rows are deleted.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()
