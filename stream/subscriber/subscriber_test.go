@@ -408,6 +408,21 @@ func TestArrivalLetsAllThatWaitsGoFirst(t *testing.T) {
 	}
 }
 
+// The predecessor came in time, behind a transaction that another writer has not ended yet: nothing is skipped.
+func TestWaitLooksBehindAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	f.send(revision("A", 1), revision("A", 3))
+	end := f.Begin(record.Encode(streamtest.Topic, revision("B", 1)))
+	f.send(revision("A", 2))
+	asked := f.OnEnd(func() bool { return true })
+	f.start(t, func(c *subscriber.Config) { c.Policy.GapWait = time.Millisecond })
+	<-asked
+	end(kgo.TryCommit)
+	f.waitRead()
+	f.waitFor("A-1 first\nB-1 first\nA-2 next\nA-3 released", `SELECT concat_ws(' ', id, reason) FROM ran ORDER BY n`)
+}
+
 // A member was away for longer than the wait. The predecessor is in the log, not read yet: nothing is skipped.
 func TestDowntimeIsNoGap(t *testing.T) {
 	t.Parallel()
