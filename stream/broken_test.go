@@ -151,6 +151,26 @@ func TestFetchThatFailsSilently(t *testing.T) {
 	}
 }
 
+// A transaction that another writer leaves open holds back what is behind it: the partition stands still, and is shown so.
+func TestOpenTransactionHoldsUpAPartition(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.Produce(0, 0)
+	end := r.Begin(record.Encode(testTopic, event(1)))
+	r.Produce(0, 2)
+	m := newMemory()
+	cfg := r.config(m, newLanes())
+	cfg.UnreadAfter, cfg.TopicLook, cfg.StopLook = 300*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+	run := r.start(cfg)
+	parts := run.untilStopped(t, 0)
+	if e, ok := errors.AsType[*owner.StopError](parts[0].Err); !ok || e.Reason != owner.StopUnreadable || !strings.Contains(e.Error(), "transaction") {
+		t.Errorf("stopped for %v", parts[0].Err)
+	}
+	end(kgo.TryCommit)
+	m.until(t, "it goes on", func() bool { return m.next(0) == 4 })
+	run.untilRunning(t, 1)
+}
+
 // swapInFiles puts one text in the place of another of its length, where a directory's files have it.
 func swapInFiles(t *testing.T, dir, from, to string) {
 	t.Helper()

@@ -33,15 +33,15 @@ func TestGapWaitsForTheEnd(t *testing.T) {
 	r := newRig(t, 1)
 	r.Produce(0, 1, 2, 3, 4, 5)
 	m, lanes := newMemory(), newLanes()
-	asked, let := make(chan struct{}), make(chan struct{})
+	let := make(chan struct{})
 	m.onApply = func(ctx context.Context, b []ledger.Slice) error {
 		if b[0].Records[0].Offset > 0 {
 			<-let
 		}
 		return nil
 	}
-	var expired atomic.Bool
-	m.deadline = func(*ledger.Claim) (time.Duration, bool) { return -time.Hour, !expired.Load() }
+	var overdue, expired atomic.Bool
+	m.deadline = func(*ledger.Claim) (time.Duration, bool) { overdue.Store(true); return -time.Hour, !expired.Load() }
 	var at []int64
 	m.onExpire = func(c *ledger.Claim) (ledger.Applied, error) {
 		m.mu.Lock()
@@ -50,17 +50,7 @@ func TestGapWaitsForTheEnd(t *testing.T) {
 		expired.Store(true)
 		return released(c, 77), nil
 	}
-	r.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		r.Cluster.KeepControl()
-		p := req.(*kmsg.ListOffsetsRequest)
-		if p.IsolationLevel == 1 && p.Topics[0].Partitions[0].Timestamp == -1 { // the end
-			select {
-			case asked <- struct{}{}:
-			default:
-			}
-		}
-		return nil, nil, false
-	})
+	asked := r.OnEnd(overdue.Load)
 	cfg := r.config(m, lanes)
 	cfg.BatchRecords = 1
 	r.start(cfg)
@@ -74,20 +64,37 @@ func TestGapWaitsForTheEnd(t *testing.T) {
 	}
 }
 
+// The filler came in time, behind a transaction that another writer has not ended yet.
+func TestGapWaitsForAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.Produce(0, 1)
+	end := r.Begin(record.Encode(testTopic, event(2)))
+	r.Produce(0, 3)
+	m, lanes := newMemory(), newLanes()
+	var overdue, expired atomic.Bool
+	m.deadline = func(*ledger.Claim) (time.Duration, bool) { overdue.Store(true); return -time.Hour, !expired.Load() }
+	at := make(chan int64, 10)
+	m.onExpire = func(c *ledger.Claim) (ledger.Applied, error) {
+		at <- m.at(0)
+		expired.Store(true)
+		return released(c, 77), nil
+	}
+	asked := r.OnEnd(overdue.Load)
+	r.start(r.config(m, lanes))
+	<-asked
+	m.until(t, "what is before the transaction", func() bool { return m.next(0) == 1 })
+	end(kgo.TryCommit)
+	if got := <-at; got != 4 {
+		t.Errorf("expired at position %d, the filler is at 2", got)
+	}
+}
+
 // An idle partition that ends in a control record is read to its end all the same.
 func TestGapExpiresOnIdlePartition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	tx := r.NewClient(kgo.TransactionalID("tx"), kgo.DefaultProduceTopic(testTopic))
-	if err := tx.BeginTransaction(); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.ProduceSync(r.Ctx(), record.Encode(testTopic, event(1))).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.EndTransaction(r.Ctx(), kgo.TryAbort); err != nil {
-		t.Fatal(err)
-	}
+	r.Begin(record.Encode(testTopic, event(1)))(kgo.TryAbort)
 	m, lanes := newMemory(), newLanes()
 	began := time.Now()
 	const wait = 300 * time.Millisecond
@@ -110,13 +117,13 @@ func TestGapRetriesItsQuestion(t *testing.T) {
 	r := newRig(t, 1)
 	r.Produce(0, 1)
 	m, lanes := newMemory(), newLanes()
-	var expired atomic.Bool
-	m.deadline = func(*ledger.Claim) (time.Duration, bool) { return -1, !expired.Load() }
+	var overdue, expired atomic.Bool
+	m.deadline = func(*ledger.Claim) (time.Duration, bool) { overdue.Store(true); return -1, !expired.Load() }
 	var fails atomic.Int32
 	fails.Store(2)
 	r.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		r.Cluster.KeepControl()
-		if req.(*kmsg.ListOffsetsRequest).IsolationLevel != 1 || fails.Add(-1) < 0 {
+		if req.(*kmsg.ListOffsetsRequest).Topics[0].Partitions[0].Timestamp != -1 || !overdue.Load() || fails.Add(-1) < 0 {
 			return nil, nil, false
 		}
 		resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)

@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/forebay-io/forebay/schemas/record"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
@@ -48,6 +50,31 @@ func TestIdlePartitionsAreCaughtUp(t *testing.T) {
 	m.mu.Unlock()
 	stuck.Store(false)
 	m.until(t, "the other, once it is read", func() bool { return !m.caughtUp[1].IsZero() })
+}
+
+// Nor is one in which records lie unread behind a transaction that another writer has not ended yet.
+func TestPartitionBehindAnOpenTransactionIsNotCaughtUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 2)
+	m := newMemory()
+	rec := record.Encode(testTopic, event(1))
+	rec.Partition = 1
+	end := r.Begin(rec)
+	r.Produce(1, 2)
+	cfg := r.config(m, newLanes())
+	cfg.IdleSweep = 20 * time.Millisecond
+	r.start(cfg).untilRunning(t, 2)
+	for range 2 { // the first sweep may have begun before both were claimed
+		m.until(t, "the empty partition", func() bool { return !m.caughtUp[0].IsZero() })
+		m.mu.Lock()
+		if _, ok := m.caughtUp[1]; ok {
+			t.Error("the other one counts as caught up")
+		}
+		clear(m.caughtUp)
+		m.mu.Unlock()
+	}
+	end(kgo.TryCommit)
+	m.until(t, "the other one, once it is read", func() bool { return !m.caughtUp[1].IsZero() })
 }
 
 // The time is asked for before the ends: what is appended in between may be behind them.

@@ -143,7 +143,7 @@ func (l *Loop) observeEnd(p *Partition) {
 	l.observers.Go(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 		defer cancel()
-		end, err := l.cfg.Log.StableEnd(ctx, p.at())
+		end, err := l.cfg.Log.End(ctx, p.at()) // a filler may be behind a transaction that is open
 		var now reader.Topic
 		if err == nil { // if the topic has grown, the filler may be in a new partition
 			now, err = l.cfg.Log.Count(ctx, p.at().Topic)

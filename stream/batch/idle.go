@@ -155,7 +155,7 @@ func (s *idleSweep) readToTheEnd(partitions []*Partition) (read []*ledger.Claim)
 	ends := make(map[*Partition]int64, len(partitions))
 	for _, p := range partitions {
 		ctx, cancel := context.WithTimeout(s.l.ctx, observeTimeout)
-		end, err := s.l.cfg.Log.StableEnd(ctx, p.at())
+		end, err := s.l.cfg.Log.End(ctx, p.at()) // behind a transaction that is open, records may lie unread
 		cancel()
 		if err == nil {
 			ends[p] = end

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -10,7 +11,8 @@ import (
 // again, for ever if need be: a broker's disk, a partition without a leader, a broker that does not answer. So the loop looks itself:
 //
 //	moved since the last look, or paused ──▶ read on
-//	at the stable end                    ──▶ all is read
+//	at the end                           ──▶ all is read
+//	at the stable end                    ──▶ it cannot: a transaction of another writer is open
 //	the leader gives the offset          ──▶ it can be read: what is held back is held back here
 //	otherwise                            ──▶ it cannot; after UnreadAfter of such looks in a row the run ends
 //
@@ -45,7 +47,7 @@ func (l *Loop) lookAtReading() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, endsTimeout)
-	ends := l.cfg.Log.StableEnds(ctx, l.cfg.Topics...)
+	ends := l.cfg.Log.Ends(ctx, l.cfg.Topics...)
 	cancel()
 	var asking sync.WaitGroup
 	var mu sync.Mutex
@@ -86,13 +88,23 @@ func (l *Loop) still() map[*Partition]int64 {
 	return still
 }
 
-// askReadable returns nil if there is nothing to read from next on, or the brokers give it.
+// ErrOpenTransaction is why records that the log has cannot be read yet. Nothing of ours writes in transactions.
+var ErrOpenTransaction = errors.New("a transaction of another writer is open there, and what is behind it waits for its end")
+
+// askReadable returns nil if there is nothing to read from next on, or the brokers give it. The stable end is asked for after the end: where it is
+// lower, a transaction was open then.
 func (l *Loop) askReadable(p *Partition, next int64) error {
 	ctx, cancel := context.WithTimeout(l.ctx, observeTimeout)
 	defer cancel()
-	end, err := l.cfg.Log.StableEnd(ctx, p.at())
+	end, err := l.cfg.Log.End(ctx, p.at())
 	if err != nil || next >= end {
 		return err
+	}
+	if end, err = l.cfg.Log.StableEnd(ctx, p.at()); err != nil {
+		return err
+	}
+	if next >= end {
+		return ErrOpenTransaction
 	}
 	return l.cfg.Log.Readable(ctx, p.Claim.Partition, next)
 }

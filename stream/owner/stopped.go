@@ -101,8 +101,12 @@ func newStop(p ledger.Partition, r StopReason, err error) *StopError {
 func unreadable(p ledger.Partition, why *batch.UnreadableError) *StopError {
 	e := newStop(p, StopUnreadable, why.Err)
 	e.Stop.From = why.Offset
-	e.Stop.Detail = fmt.Sprintf("offset %d cannot be read since %s: %v; it is tried again every few seconds, and goes on by itself once it can be read (bring the log back, "+
-		"or let a replica that is whole lead)", why.Offset, clockText(why.Since), why.Err)
+	remedy := "bring the log back, or let a replica that is whole lead"
+	if errors.Is(why.Err, batch.ErrOpenTransaction) {
+		remedy = "its writer's transaction timeout ends it; one that hangs, Kafka's `kafka-transactions.sh find-hanging` finds and `abort` ends"
+	}
+	e.Stop.Detail = fmt.Sprintf("offset %d cannot be read since %s: %v; it is tried again every few seconds, and goes on by itself once it can be read (%s)",
+		why.Offset, clockText(why.Since), why.Err, remedy)
 	if !why.AtBroker {
 		e.Stop.Detail += "; to give up what cannot be read, move the position behind it: `forebay subscriptions seek` with this partition and that offset"
 	}

@@ -95,10 +95,10 @@ func (l *Log) StableEnd(ctx context.Context, at TopicPartition) (int64, error) {
 	return l.offset(ctx, at, atEnd, true)
 }
 
-// StableEnds asks for the last stable offsets of all partitions of topics, with one question to each broker. Those that are not known
-// are missing: [Log.StableEnd] says why.
-func (l *Log) StableEnds(ctx context.Context, topics ...string) map[TopicPartition]int64 {
-	all, _ := l.adm.ListCommittedOffsets(ctx, topics...) // an error is about those that are missing
+// Ends asks for the high watermarks of all partitions of topics, with one question to each broker. Those that are not known
+// are missing: [Log.End] says why.
+func (l *Log) Ends(ctx context.Context, topics ...string) map[TopicPartition]int64 {
+	all, _ := l.adm.ListEndOffsets(ctx, topics...) // an error is about those that are missing
 	ends := map[TopicPartition]int64{}
 	all.Each(func(o kadm.ListedOffset) {
 		if o.Err == nil && o.Partition >= 0 && o.Offset >= 0 {

@@ -319,7 +319,7 @@ func (rd *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 		}
 		c.part = nil // the next record begins one
 		for _, r := range tp.Records {
-			if err := c.record(ctx, reading, r, tp.LastStableOffset); err != nil {
+			if err := c.record(ctx, reading, r, tp.HighWatermark); err != nil {
 				c.Parts = append(c.Parts, rd.pauseAfterError(reading, err))
 				return
 			}
@@ -329,7 +329,7 @@ func (rd *Reader) units(ctx context.Context, fetches kgo.Fetches) []Unit {
 		case large && e.NextOffset > reading.next.Offset: // one row for the batch, and on behind it
 			next := ledger.Position{Offset: e.NextOffset, LeaderEpoch: e.Epoch}
 			rec := rd.tooLargeRecord(ctx, reading, e) // its offset is reading.next, which advance moves
-			c.advance(reading, next, tp.LastStableOffset, 0)
+			c.advance(reading, next, tp.HighWatermark, 0)
 			c.add(rec, nil)
 			rd.skipTo(reading, next)
 		case tp.Err != nil: // a broken batch; the records before it are good

@@ -122,6 +122,16 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// A partition's end is that of the log: what a transaction of another writer holds back is behind, too.
+func TestEndBehindAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	f, _, _ := cutter(t, 4, 10, 1<<20)
+	units := f.units(t.Context(), kgo.Fetches{fetched(kgo.FetchPartition{HighWatermark: 7, LastStableOffset: 5, Records: records(4)})})
+	if got := units[0].Parts[0].End; got != 7 {
+		t.Errorf("the end is %d", got)
+	}
+}
+
 func TestUnitsOfNobody(t *testing.T) {
 	t.Parallel()
 	f, _, errs := cutter(t, 0, 10, 1<<20)

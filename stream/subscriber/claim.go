@@ -47,8 +47,8 @@ func (m *session) claim(ctx context.Context, at place, committed int64) (*worker
 	w := newWorker(m, at)
 	var stored []byte
 	const advance = `UPDATE forebay_positions SET epoch = epoch + 1 WHERE consumer_group = $1 AND topic = $2 AND partition = $3
-		RETURNING epoch, next_offset, topic_id`
-	err = m.Pool.QueryRow(ctx, advance, m.Group, at.topic, at.partition).Scan(&w.epoch, &w.next, &stored)
+		RETURNING epoch, next_offset, topic_id, CASE WHEN leader_epoch_of = next_offset THEN leader_epoch ELSE -1 END`
+	err = m.Pool.QueryRow(ctx, advance, m.Group, at.topic, at.partition).Scan(&w.epoch, &w.next, &stored, &w.readIn)
 	if errors.Is(err, pgx.ErrNoRows) {
 		var begin int64
 		if begin, err = m.begin(ctx, at, id, committed); err != nil {

@@ -34,15 +34,17 @@
 // another body (a conflict), are set aside at once.
 //
 // While Postgres or Kafka is away, everything is tried again. [Subscriber.Run] returns an error only where waiting does not help, and the
-// error says what to do: a position that the log does not have any more, a topic that was created again, a batch that is too large when
-// unpacked, rights or tables of [SQL] that are missing. A table or right that a handler lacks does not end it: that is tried until it is there.
+// error says what to do: a position that the log does not have any more, a log that was cut, a topic that was created again, a batch that is
+// too large when unpacked, rights or tables of [SQL] that are missing. A table or right that a handler lacks does not end it: that is tried
+// until it is there.
 //
 // # Tables and positions
 //
-// [SQL] creates five tables in the team's schema. forebay_positions says where a group is, and Kafka's commit only mirrors it, so that tools
-// show the lag: to read again, stop the program, set next_offset and, where events are to run again, delete their rows in
-// forebay_events and forebay_lines. CONTRACT.md has the statements for a source that goes on in another topic. To begin again as [Config].Begin says, delete all rows of the group, and the group in Kafka. Events that
-// were decided longer ago than [Config].Dedupe are forgotten.
+// [SQL] creates five tables in the team's schema, and alters those of an older version of this package: execute it before a newer one starts;
+// the older one works with them, too. forebay_positions says where a group is, and Kafka's commit only mirrors it, so that tools show the lag:
+// to read again, stop the program, set next_offset and, where events are to run again, delete their rows in forebay_events and forebay_lines.
+// CONTRACT.md has the statements for a source that goes on in another topic. To begin again as [Config].Begin says, delete all rows of the
+// group, and the group in Kafka. Events that were decided longer ago than [Config].Dedupe are forgotten.
 //
 // A member that Kafka believes gone may wake up inside its transaction. It holds the position's row then, and the next owner waits for it;
 // Postgres ends it after [Config].Timeout without a statement. Once the next owner has claimed the position, the old one's transaction

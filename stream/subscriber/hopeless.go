@@ -17,7 +17,7 @@ var advice = []struct {
 }{
 	{isOne(errTopicRecreated), "if that is right, delete the group's rows of the topic in forebay_positions: it is then read from its start"},
 	{isOne(kerr.OffsetOutOfRange), "retention has deleted what was not read, or the log was cut: set next_offset in forebay_positions to where to go on"},
-	{isA[*kgo.ErrDataLoss], "the log was cut: set next_offset in forebay_positions to where to go on"},
+	{isA[*kgo.ErrDataLoss], "the log was cut: set next_offset in forebay_positions to where to go on, and leader_epoch to -1"},
 	{isA[*kgo.ErrDecompressTooLarge], "give Config.Kafka a larger kgo.MaxDecompressBatchBytes, or, to leave the batch out, set next_offset in " +
 		"forebay_positions to the offset behind it"},
 	{isOne(kerr.TopicAuthorizationFailed), "grant the program's user READ and DESCRIBE on the topic"},

@@ -10,6 +10,10 @@ CREATE TABLE IF NOT EXISTS forebay_positions (
     next_offset    bigint  NOT NULL CHECK (next_offset >= 0),
     PRIMARY KEY (consumer_group, topic, partition)
 );
+-- The leader epoch of the last record before next_offset, by which a cut of the log is noticed, and the next_offset that it was written with:
+-- a person, or a program that is older than these columns, moves next_offset alone, and the epoch says nothing about that.
+ALTER TABLE forebay_positions ADD COLUMN IF NOT EXISTS leader_epoch integer NOT NULL DEFAULT -1;
+ALTER TABLE forebay_positions ADD COLUMN IF NOT EXISTS leader_epoch_of bigint NOT NULL DEFAULT -1;
 
 -- Where each group begins in each topic: what its partitions' ends were when it was first started, from partition 0 on; none with Begin all.
 -- A partition that is not in it, because it came later, begins at its start, and so does a topic with another id.
@@ -69,6 +73,9 @@ CREATE TABLE IF NOT EXISTS forebay_set_aside (
     reason         text        NOT NULL,
     error          text        NOT NULL,
     record         bytea       NOT NULL,
-    set_aside_at   timestamptz NOT NULL DEFAULT now(),
-    PRIMARY KEY (consumer_group, topic, partition, log_offset)
+    set_aside_at   timestamptz NOT NULL DEFAULT now()
 );
+-- Several records may have had one offset: of a topic that was created again, or of a log that was cut.
+ALTER TABLE forebay_set_aside ADD COLUMN IF NOT EXISTS record_hash bytea NOT NULL GENERATED ALWAYS AS (sha256(record)) STORED;
+CREATE UNIQUE INDEX IF NOT EXISTS forebay_set_aside_once ON forebay_set_aside (consumer_group, topic, partition, log_offset, record_hash);
+ALTER TABLE forebay_set_aside DROP CONSTRAINT IF EXISTS forebay_set_aside_pkey, REPLICA IDENTITY USING INDEX forebay_set_aside_once;

@@ -169,7 +169,7 @@ func (m *session) assigned(ctx context.Context, committed map[string]map[int32]k
 			if err != nil {
 				return nil, err
 			}
-			partitions[partition] = kgo.NewOffset().At(w.next)
+			partitions[partition] = kgo.NewOffset().At(w.next).WithEpoch(w.readIn) // with the epoch, the client looks whether the log was cut
 			claimed = append(claimed, w)
 		}
 	}

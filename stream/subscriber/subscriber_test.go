@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/schemas/record"
@@ -407,6 +408,21 @@ func TestArrivalLetsAllThatWaitsGoFirst(t *testing.T) {
 	}
 }
 
+// The predecessor came in time, behind a transaction that another writer has not ended yet: nothing is skipped.
+func TestWaitLooksBehindAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	f.send(revision("A", 1), revision("A", 3))
+	end := f.Begin(record.Encode(streamtest.Topic, revision("B", 1)))
+	f.send(revision("A", 2))
+	asked := f.OnEnd(func() bool { return true })
+	f.start(t, func(c *subscriber.Config) { c.Policy.GapWait = time.Millisecond })
+	<-asked
+	end(kgo.TryCommit)
+	f.waitRead()
+	f.waitFor("A-1 first\nB-1 first\nA-2 next\nA-3 released", `SELECT concat_ws(' ', id, reason) FROM ran ORDER BY n`)
+}
+
 // A member was away for longer than the wait. The predecessor is in the log, not read yet: nothing is skipped.
 func TestDowntimeIsNoGap(t *testing.T) {
 	t.Parallel()
@@ -669,6 +685,38 @@ func TestSetAside(t *testing.T) {
 	}
 }
 
+// TestSetAsideAtOneOffset: a record is set aside once, and a row of another record that had its offset before is none of it.
+func TestSetAsideAtOneOffset(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	for _, value := range []string{"of the topic", "of the topic that was created again"} {
+		f.Send(&kgo.Record{Topic: streamtest.Topic, Key: []byte("A"), Value: []byte(value)})
+		for range 2 { // it reads the record again
+			m := f.start(t)
+			f.waitRead()
+			if err := m.stop(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.pool.Exec(t.Context(), `UPDATE forebay_positions SET next_offset = 0`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := f.pool.Exec(t.Context(), `DELETE FROM forebay_positions`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Adm.DeleteTopic(f.Ctx(), streamtest.Topic); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Adm.CreateTopic(f.Ctx(), 1, 1, nil, streamtest.Topic); err != nil {
+			t.Fatal(err)
+		}
+		f.Client = f.NewClient()
+	}
+	if got := f.query(`SELECT string_agg(log_offset::text, ' ') FROM forebay_set_aside`); got != "0 0" {
+		t.Errorf("set aside at offsets %s", got)
+	}
+}
+
 // A position that was set back while the program ran is read from there: what is done is not done again, unless its rows are deleted.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()
@@ -726,9 +774,24 @@ func TestRunEnds(t *testing.T) {
 		want    []string
 	}{
 		"beyond the end": {false, sql(`UPDATE forebay_positions SET next_offset = 1000`), []string{"OFFSET_OUT_OF_RANGE", "set next_offset"}},
-		"another topic":  {false, sql(`UPDATE forebay_positions SET topic_id = '\x00112233445566778899aabbccddeeff'`), []string{"created again", "delete the group's rows"}},
-		"no table":       {false, sql(`DROP TABLE forebay_begins`), []string{"42P01", "execute subscriber.SQL"}},
-		"a table goes":   {true, sql(`DROP TABLE forebay_lines`), []string{"42P01", "execute subscriber.SQL"}},
+		"a log that was cut and has grown again": {false, func(_ *testing.T, f *fixture) {
+			f.Cluster.ControlKey(int16(kmsg.OffsetForLeaderEpoch), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				f.Cluster.KeepControl()
+				p := req.(*kmsg.OffsetForLeaderEpochRequest).Topics[0].Partitions[0]
+				resp := req.ResponseKind().(*kmsg.OffsetForLeaderEpochResponse)
+				rt := kmsg.NewOffsetForLeaderEpochResponseTopic()
+				rt.Topic = streamtest.Topic
+				rp := kmsg.NewOffsetForLeaderEpochResponseTopicPartition()
+				rp.Partition, rp.LeaderEpoch, rp.EndOffset = p.Partition, p.LeaderEpoch, 0
+				rt.Partitions = append(rt.Partitions, rp)
+				resp.Topics = append(resp.Topics, rt)
+				return resp, nil, true
+			})
+			f.send(revision("A", 2))
+		}, []string{"lost", "set next_offset"}},
+		"another topic": {false, sql(`UPDATE forebay_positions SET topic_id = '\x00112233445566778899aabbccddeeff'`), []string{"created again", "delete the group's rows"}},
+		"no table":      {false, sql(`DROP TABLE forebay_begins`), []string{"42P01", "execute subscriber.SQL"}},
+		"a table goes":  {true, sql(`DROP TABLE forebay_lines`), []string{"42P01", "execute subscriber.SQL"}},
 		"a right goes": {true, sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
 			$$ BEGIN RAISE EXCEPTION 'permission denied' USING ERRCODE = '42501'; END $$;
 			CREATE TRIGGER refuse BEFORE INSERT ON forebay_events EXECUTE FUNCTION refuse()`), []string{"42501", "grant the pool's user"}},

@@ -155,8 +155,8 @@ func (w *worker) write(ctx context.Context, tx pgx.Tx, d *decided) error {
 	b := &pgx.Batch{}
 	w.writeEvents(b, d)
 	w.writeLines(b, d)
-	b.Queue(`UPDATE forebay_positions SET next_offset = $4 WHERE consumer_group = $1 AND topic = $2 AND partition = $3`,
-		w.Group, w.topic, w.partition, d.next)
+	b.Queue(`UPDATE forebay_positions SET next_offset = $4, leader_epoch = $5, leader_epoch_of = $4
+		WHERE consumer_group = $1 AND topic = $2 AND partition = $3 AND next_offset <> $4`, w.Group, w.topic, w.partition, d.next, d.readIn)
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("write what was decided of %s: %w", w.place, err)
 	}

@@ -21,6 +21,7 @@ import (
 type decided struct {
 	unit
 	next       int64            // the position afterwards
+	readIn     int32            // the leader epoch of the last record before it, where it has moved
 	events     []*kgo.Record    // the unit's records that are events, or should be
 	records    []gate.Record    // of the same
 	decoded    []*schemas.Event // of the same; nil if undecodable
@@ -94,7 +95,7 @@ func (w *worker) lock(ctx context.Context, tx pgx.Tx, d *decided) error {
 // decode makes records for the gate, and moves the position over all that was read.
 func (d *decided) decode() {
 	for _, r := range d.unit.records {
-		d.next = r.Offset + 1
+		d.next, d.readIn = r.Offset+1, r.LeaderEpoch
 		if r.Attrs.IsControl() {
 			continue
 		}

@@ -98,7 +98,7 @@ func (w *worker) findOverdue(ctx context.Context) error {
 		return nil
 	}
 	w.waits.asOf = now
-	w.waits.end, err = offsetOf(ctx, w.adm.ListCommittedOffsets, w.place)
+	w.waits.end, err = offsetOf(ctx, w.adm.ListEndOffsets, w.place) // not before a transaction that is open: what is missing may be behind it
 	return err
 }
 

@@ -29,6 +29,7 @@ type worker struct {
 	epoch int64 // of the claim
 	// next is the position that this worker knows of, and sent the one of its claim or last commit, of which no answer may have come.
 	next, sent int64
+	readIn     int32 // the leader epoch of the last record before the position of the claim; -1: not known
 	waits      waits
 	quit       chan struct{} // closed by the session: no more transactions
 	done       chan struct{} // closed when the worker has ended
@@ -41,7 +42,7 @@ type worker struct {
 }
 
 func newWorker(m *session, at place) *worker {
-	return &worker{session: m, place: at, quit: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	return &worker{session: m, place: at, readIn: -1, quit: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
 // add appends to the queue. A partition that is behind is not fetched any more, so that memory is bounded.

@@ -393,6 +393,40 @@ func TestTopicThatIsCreatedAgain(t *testing.T) {
 	}
 }
 
+// A topic that was cut is read again: what it lacks opens nothing, and a revocation is heard of whose offset a record had that is gone.
+func TestTopicThatWasCut(t *testing.T) {
+	t.Parallel()
+	_, options := cluster(t, "acme")
+	topics := NewTopics(options)
+	k := keeper(t, options, "acme")
+	planner := made(t, topics, Agent{Team: "acme", Name: "planner", Sources: []string{"agents"}})
+	until(t, k, "acme", "agents", planner, "")
+	k.mu.Lock() // it has read more than the topic has now
+	team := k.teams[Topic("acme")]
+	team.byHash[sha256.Sum256([]byte("gone"))] = Agent{Name: "gone", Sources: []string{"agents"}}
+	team.next += 3
+	k.mu.Unlock()
+	if _, err := topics.Revoke(t.Context(), "acme", "planner", "bob@desk", "leaked", time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	k.Want([]string{"acme"}) // it looks at once
+	until(t, k, "acme", "agents", planner, verify.Mismatch)
+	until(t, k, "acme", "agents", "gone", verify.Mismatch)
+}
+
+// The client may hear of the cut first.
+func TestLostRecordsOfATopic(t *testing.T) {
+	t.Parallel()
+	k := NewKeeper(nil, slog.New(slog.DiscardHandler))
+	k.Want([]string{"acme"})
+	k.teams[Topic("acme")].fresh = time.Now()
+	lost := kgo.FetchPartition{Err: &kgo.ErrDataLoss{Topic: Topic("acme"), ConsumedTo: 9, ResetTo: 4}}
+	cut := k.take(t.Context(), kgo.Fetches{{Topics: []kgo.FetchTopic{{Topic: Topic("acme"), Partitions: []kgo.FetchPartition{lost}}}}})
+	if _, err := k.Find("acme", "agents", sha256.Sum256(nil)); !cut || err == nil || err.(*verify.Error).Reason != verify.NotReady {
+		t.Errorf("cut %v, %v", cut, err)
+	}
+}
+
 // TestLacksARight: what the brokers refuse is told with the right that is missing, and whose.
 func TestLacksARight(t *testing.T) {
 	t.Parallel()

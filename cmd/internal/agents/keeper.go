@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -39,6 +40,7 @@ type Keeper struct {
 type team struct {
 	byHash map[[sha256.Size]byte]Agent
 	hashes map[string][sha256.Size]byte // by name
+	reads  bool                         // a client reads its topic from the start on; until then what comes is from before the team began
 	topic  [16]byte                     // id of what is read; zero: not known yet
 	next   int64                        // offset
 	end    int64                        // of the topic when it was last asked for
@@ -115,7 +117,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 			others = k.look(ctx, client)
 		}
 		if !others {
-			follow(client, reads, want)
+			k.follow(client, reads, want)
 			reads = want
 			others = k.turn(ctx, client)
 		}
@@ -135,7 +137,9 @@ func (k *Keeper) want() map[string]*team {
 }
 
 // follow has a client that reads some teams read others, those that it has not read before from their topics' starts.
-func follow(client *kgo.Client, reads, want map[string]*team) {
+func (k *Keeper) follow(client *kgo.Client, reads, want map[string]*team) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for topic, t := range reads {
 		if want[topic] != t {
 			client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
@@ -144,12 +148,13 @@ func follow(client *kgo.Client, reads, want map[string]*team) {
 	for topic, t := range want {
 		if reads[topic] != t {
 			client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})
+			t.reads = true
 		}
 	}
 }
 
 // turn takes what comes. It looks at the topics meanwhile, and ends when it is time to look again, or before long where not all are known yet; when
-// other teams are wanted; and when [Keeper.look] has found others.
+// other teams are wanted; and when a team begins anew.
 func (k *Keeper) turn(ctx context.Context, client *kgo.Client) (others bool) {
 	turn, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
@@ -164,11 +169,13 @@ func (k *Keeper) turn(ctx context.Context, client *kgo.Client) (others bool) {
 		case <-turn.Done():
 		}
 	})
-	for turn.Err() == nil {
-		k.take(turn, client.PollFetches(turn))
+	cut := false
+	for turn.Err() == nil && !cut {
+		cut = k.take(turn, client.PollFetches(turn))
 	}
+	cancel()
 	looking.Wait()
-	return others
+	return others || cut
 }
 
 // pause returns how long it is until the topics are looked at again.
@@ -183,29 +190,49 @@ func (k *Keeper) pause() time.Duration {
 	return lookEvery
 }
 
-// take takes what was read. Where something could not be, it waits: the client asks again at once.
-func (k *Keeper) take(ctx context.Context, fetches kgo.Fetches) {
+// take takes what was read. Where something could not be, it waits: the client asks again at once. A topic that was cut has its team begin anew; cut
+// reports whether there was any.
+func (k *Keeper) take(ctx context.Context, fetches kgo.Fetches) (cut bool) {
 	k.mu.Lock()
 	fetches.EachRecord(k.read)
 	failed := false
 	fetches.EachError(func(topic string, _ int32, err error) {
-		if t := k.teams[topic]; t != nil {
-			t.failed, failed = err, true
+		t := k.teams[topic]
+		if t == nil {
+			return
 		}
+		if _, lost := errors.AsType[*kgo.ErrDataLoss](err); lost {
+			k.anew(topic, t.topic, wasCut)
+			cut = true
+			return
+		}
+		t.failed, failed = err, true
 	})
 	k.mu.Unlock()
-	if failed {
+	if failed && !cut {
 		select {
 		case <-time.After(askEvery):
 		case <-ctx.Done():
 		}
 	}
+	return cut
+}
+
+// wasCut says that records are gone that were read, and others have their offsets: a revocation may be among them.
+const wasCut = "a topic of agents was cut: it is read again from its start"
+
+// anew has a team begin anew. The caller holds k.mu.
+func (k *Keeper) anew(topic string, id [16]byte, why string) *team {
+	k.log.Warn(why, "topic", topic)
+	t := newTeam()
+	k.teams[topic], t.topic = t, id
+	return t
 }
 
 // read takes a record. The caller holds k.mu.
 func (k *Keeper) read(r *kgo.Record) {
 	t := k.teams[r.Topic]
-	if t == nil || r.Offset < t.next {
+	if t == nil || !t.reads || r.Offset < t.next {
 		return
 	}
 	t.next = r.Offset + 1
@@ -222,11 +249,16 @@ func (k *Keeper) read(r *kgo.Record) {
 	}
 }
 
-// look asks which topics are read, and where they end. One that was deleted and created again has its team begin anew; others reports whether there
-// was any. Of one that the brokers do not answer for, no team but its own knows less.
+// look asks which topics are read, and where they end. One that was deleted and created again, or cut, has its team begin anew; others reports whether
+// there was any. Of one that the brokers do not answer for, no team but its own knows less.
 func (k *Keeper) look(ctx context.Context, client *kgo.Client) (others bool) {
-	began := time.Now()
-	all := look(ctx, client, slices.Collect(maps.Keys(k.want())))
+	began, was := time.Now(), map[string]int64{}
+	k.mu.RLock()
+	for topic, t := range k.teams {
+		was[topic] = t.next
+	}
+	k.mu.RUnlock()
+	all := look(ctx, client, slices.Collect(maps.Keys(was)))
 	if ctx.Err() != nil {
 		return false
 	}
@@ -243,9 +275,9 @@ func (k *Keeper) look(ctx context.Context, client *kgo.Client) (others bool) {
 		case t.topic == [16]byte{}:
 			t.topic = is.id
 		case t.topic != is.id:
-			k.log.Warn("a topic of agents was deleted and created again: the keys of before end", "topic", topic)
-			t, others = newTeam(), true
-			k.teams[topic], t.topic = t, is.id
+			t, others = k.anew(topic, is.id, "a topic of agents was deleted and created again: the keys of before end"), true
+		case is.err == nil && is.end < was[topic]:
+			t, others = k.anew(topic, is.id, wasCut), true
 		}
 		if is.err == nil {
 			t.next, t.end, t.asked = max(t.next, is.start), is.end, began

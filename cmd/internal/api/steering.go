@@ -76,7 +76,7 @@ type LagItem struct {
 	Detail       string `json:"detail"`    // why nothing is decided
 	Owner        string `json:"owner"`     // the process that has claimed it, HOST/PID; if it is unread, that one does not read it any more. Empty: none has
 	LogStart     int64  `json:"log_start"` // the first offset that the log still has
-	LogEnd       int64  `json:"log_end"`   // the offset that the next committed record gets
+	LogEnd       int64  `json:"log_end"`   // the offset that the next record gets
 	// Position is the offset of the next record to decide, in the ledger: what counts. null: no process has claimed the partition yet.
 	Position *int64 `json:"position"`
 	// Mirror is the group's committed offset in Kafka, which follows the position and is what Kafka's tools show. null: there is none.

@@ -29,6 +29,7 @@ type steeringAPI struct{ a *App }
 type partitionPosition struct {
 	partition  ledger.Partition
 	start, end int64           // of the log; end is that of what is committed
+	written    int64           // the end with what is behind a transaction that is open
 	mirror     *int64          // the group's commit; nil: there is none
 	ledger     *inbox.Standing // nil: the ledger knows nothing of this partition of this topic
 	former     bool            // the ledger knows the topic by another id: it was created again
@@ -130,6 +131,10 @@ func (b *asker) topic(ctx context.Context, topic, group string) ([]partitionPosi
 	if err = cmp.Or(err, ends.Error()); err != nil {
 		return nil, err
 	}
+	all, err := b.adm.ListEndOffsets(ctx, topic)
+	if err = cmp.Or(err, all.Error()); err != nil {
+		return nil, err
+	}
 	commits, err := b.adm.FetchOffsetsForTopics(ctx, group, topic)
 	if err != nil {
 		commits = nil // a group that never was, as a rule: what cannot be told is null
@@ -138,7 +143,8 @@ func (b *asker) topic(ctx context.Context, topic, group string) ([]partitionPosi
 	for n := range t.Partitions {
 		start, _ := starts.Lookup(topic, n)
 		end, _ := ends.Lookup(topic, n)
-		out[n] = partitionPosition{partition: ledger.Partition{Topic: topic, TopicID: t.ID, Number: n}, start: start.Offset, end: end.Offset}
+		written, _ := all.Lookup(topic, n)
+		out[n] = partitionPosition{partition: ledger.Partition{Topic: topic, TopicID: t.ID, Number: n}, start: start.Offset, end: end.Offset, written: written.Offset}
 		if o, ok := commits.Lookup(topic, n); ok && o.Err == nil && o.At >= 0 {
 			out[n].mirror = &o.At
 		}
@@ -203,12 +209,12 @@ func (s *steeringAPI) Lag(ctx context.Context, team, name string) ([]api.LagItem
 // lag returns the item without its state and age.
 func (s *partitionPosition) lag(at nameInTeam) api.LagItem {
 	i := api.LagItem{Team: at.team, Subscription: at.name, Topic: s.partition.Topic, Partition: s.partition.Number,
-		LogStart: s.start, LogEnd: s.end, Position: s.position(), Mirror: s.mirror}
+		LogStart: s.start, LogEnd: s.written, Position: s.position(), Mirror: s.mirror}
 	if s.ledger != nil {
 		i.Owner = s.ledger.Owner
 	}
 	if from, ok := s.from(); ok {
-		i.Records = new(max(0, s.end-from))
+		i.Records = new(max(0, s.written-from))
 	}
 	switch {
 	case s.position() == nil:
@@ -247,8 +253,9 @@ func (b *asker) addAges(ctx context.Context, positions []partitionPosition, item
 		from, known := positions[i].from()
 		switch {
 		case !known:
-		case from >= positions[i].end:
+		case from >= positions[i].written:
 			items[i].Seconds = new(0.0)
+		case from >= positions[i].end: // a record that cannot be read yet
 		default:
 			g.Go(func() error {
 				if when, err := b.log.AppendTime(ctx, positions[i].partition, from); err == nil && !when.IsZero() {

@@ -56,6 +56,10 @@ func TestLagThatIsNotCounted(t *testing.T) {
 	if i := s.lag(nameInTeam{}); i.OpenActions != nil || i.Waiting != nil || *i.Records != 4 {
 		t.Errorf("%+v", i)
 	}
+	s.written += 2
+	if i := s.lag(nameInTeam{}); *i.Records != 6 {
+		t.Errorf("%d records, of which two are behind a transaction that is open", *i.Records)
+	}
 	s.ledger.Counts = &inbox.Counts{Open: 1, Tried: 2, Dead: 2, Waiting: 3}
 	if i := s.lag(nameInTeam{}); *i.OpenActions != 3 || *i.Waiting != 3 {
 		t.Errorf("%+v", i)

@@ -48,7 +48,7 @@ func (p *process) seek(to string, change ...func(*api.SeekRequest)) (map[int32]a
 
 // standAt returns where a subscription stands in a partition of a log that ends at end.
 func standAt(position, high, end int64) *partitionPosition {
-	return &partitionPosition{partition: ledger.Partition{Topic: "events.acme.orders"}, end: end, ledger: &inbox.Standing{Fence: 1, Next: &position, High: &high}}
+	return &partitionPosition{partition: ledger.Partition{Topic: "events.acme.orders"}, end: end, written: end, ledger: &inbox.Standing{Fence: 1, Next: &position, High: &high}}
 }
 
 // TestSeekCounts: what was never decided is neither known as done nor decided when it is passed over, and nothing else is.

@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,32 +96,42 @@ func unread(all map[int32]span, readers map[string]map[int32]int64) map[int32]sp
 	return rest
 }
 
-// spans returns the offsets that each partition of a topic has, up to the end of what is committed.
+// spans returns the offsets that each partition of a topic has. An error of kind Conflict: a transaction is open in the topic, and nobody can
+// read yet what is behind it.
 func spans(ctx context.Context, adm *kadm.Client, topic string) (map[int32]span, error) {
-	starts, err := adm.ListStartOffsets(ctx, topic)
-	if err == nil {
-		err = starts.Error()
+	list := func(of func(context.Context, ...string) (kadm.ListedOffsets, error)) (kadm.ListedOffsets, error) {
+		all, err := of(ctx, topic)
+		if err = cmp.Or(err, all.Error()); err != nil {
+			err = unavailable("list offsets of "+topic, err)
+		}
+		return all, err
 	}
+	starts, err := list(adm.ListStartOffsets)
 	if err != nil {
-		return nil, unavailable("list offsets of "+topic, err)
+		return nil, err
 	}
-	ends, err := adm.ListCommittedOffsets(ctx, topic)
-	if err == nil {
-		err = ends.Error()
-	}
+	ends, err := list(adm.ListEndOffsets)
 	if err != nil {
-		return nil, unavailable("list offsets of "+topic, err)
+		return nil, err
+	}
+	stable, err := list(adm.ListCommittedOffsets) // after the ends: where it is lower, a transaction was open then
+	if err != nil {
+		return nil, err
 	}
 	all := map[int32]span{}
 	starts.Each(func(o kadm.ListedOffset) {
 		end, _ := ends.Lookup(topic, o.Partition)
 		all[o.Partition] = span{o.Offset, end.Offset}
+		if to, _ := stable.Lookup(topic, o.Partition); to.Offset < end.Offset {
+			err = schemas.Errorf(schemas.Conflict, "copy "+topic, "another writer's transaction is open in partition %d from offset %d on, and what is behind it cannot be read: "+
+				"its timeout ends it; one that hangs, Kafka's `kafka-transactions.sh find-hanging` finds and `abort` ends", o.Partition, to.Offset)
+		}
 	})
-	return all, nil
+	return all, err
 }
 
 // Run copies what is unread, and hands the readers over. Errors of kind Conflict: the target has other records or another number of
-// partitions, or the topic has grown meanwhile.
+// partitions, a transaction is open in one of both, or the topic has grown meanwhile.
 func (r Rekey) Run(ctx context.Context) (Copied, error) {
 	cl, err := kgo.NewClient(r.Client...)
 	if err != nil {

@@ -413,6 +413,40 @@ func TestRekeyFindsOutWhoStillWrites(t *testing.T) {
 	}
 }
 
+// What lies behind a transaction that is open cannot be copied, and is not left out. One that was aborted is none.
+func TestRekeyWaitsForTheEndOfATransaction(t *testing.T) {
+	t.Parallel()
+	r := newRekeyRig(t, 1)
+	tx, err := kgo.NewClient(append(r.rekey.Client, kgo.TransactionalID("tx"))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tx.Close)
+	if err := tx.BeginTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	r.send(&kgo.Record{Key: []byte("k"), Value: []byte("before")})
+	if err := tx.ProduceSync(t.Context(), &kgo.Record{Topic: oldTopic, Key: []byte("k")}).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+	r.send(&kgo.Record{Key: []byte("k"), Value: []byte("behind")})
+	r.rekey.HandOver = func(Copied) error { t.Error("handed over"); return nil }
+	const want = "open in partition 0 from offset 1 on"
+	if _, err := r.rekey.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+	if _, _, _, err := Unread(t.Context(), r.adm, oldTopic, nil); schemas.KindOf(err) != schemas.Conflict {
+		t.Errorf("planned: %v", err)
+	}
+	if err := tx.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+		t.Fatal(err)
+	}
+	r.rekey.HandOver = nil
+	if got := r.run(); got.Records != 2 {
+		t.Errorf("%d records copied", got.Records)
+	}
+}
+
 // TestRekeyCopiesWhatTheFileWouldRefuse: max_body was lowered since the records came, and the topic has kept its limit; also where an earlier run has left
 // a target with the file's.
 func TestRekeyCopiesWhatTheFileWouldRefuse(t *testing.T) {

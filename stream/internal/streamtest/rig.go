@@ -125,6 +125,40 @@ func (r *Rig) Send(recs ...*kgo.Record) {
 	}
 }
 
+// Begin appends records in a transaction, which stays open until end is called.
+func (r *Rig) Begin(recs ...*kgo.Record) (end func(kgo.TransactionEndTry)) {
+	r.T.Helper()
+	tx := r.NewClient(kgo.TransactionalID("tx"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err := tx.BeginTransaction(); err != nil {
+		r.T.Fatal(err)
+	}
+	if err := tx.ProduceSync(r.Ctx(), recs...).FirstErr(); err != nil {
+		r.T.Fatal(err)
+	}
+	return func(commit kgo.TransactionEndTry) {
+		r.T.Helper()
+		if err := tx.EndTransaction(r.Ctx(), commit); err != nil {
+			r.T.Fatal(err)
+		}
+	}
+}
+
+// OnEnd sends a value for each question for the end of a partition that comes while a test wants them. One is kept until it is received.
+func (r *Rig) OnEnd(wants func() bool) <-chan struct{} {
+	asked := make(chan struct{}, 1)
+	r.Cluster.ControlKey(int16(kmsg.ListOffsets), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		r.Cluster.KeepControl()
+		if req.(*kmsg.ListOffsetsRequest).Topics[0].Partitions[0].Timestamp == -1 && wants() {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+		}
+		return nil, nil, false
+	})
+	return asked
+}
+
 // TopicID returns the id of [Topic].
 func (r *Rig) TopicID() ledger.TopicID { return r.Cluster.TopicInfo(Topic).TopicID }
 
