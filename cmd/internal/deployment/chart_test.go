@@ -223,6 +223,19 @@ func TestSecretsOfRoles(t *testing.T) {
 	}
 }
 
+// TestStreamIsAskedWhileItIsNotReady: one partition that stands still makes a pod not ready, and neither operators nor other teams' agents lose it for
+// that. An intake that is not ready takes no deliveries.
+func TestStreamIsAskedWhileItIsNotReady(t *testing.T) {
+	t.Parallel()
+	list := manifests(t, "full")
+	for name, want := range map[string]any{"operator": true, "agents": true, "intake": nil} {
+		s := find(list, "Service", "forebay-"+name)
+		if got := at(s, "spec", "publishNotReadyAddresses"); s == nil || got != want {
+			t.Errorf("the Service of %s publishes pods that are not ready: %v", name, got)
+		}
+	}
+}
+
 // TestScaling: the intake by processor, the stream by lag; a spool is a volume of a StatefulSet's own.
 func TestScaling(t *testing.T) {
 	t.Parallel()
