@@ -408,21 +408,16 @@ func TestWhatPodsMayReach(t *testing.T) {
 // loopback that wants none: otherwise no pod could make an event of a quarantined delivery. All else is as in the other file.
 func TestIntakeIsAskedWithoutTokens(t *testing.T) {
 	t.Parallel()
-	list, dir := manifests(t, "full"), t.TempDir()
-	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef"}
+	list := manifests(t, "full")
+	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef", "TEAM_FOREBAY_GITHUB_SECRET": "0123456789abcdef"}
 	loaded := map[string]*config.Config{}
 	for _, part := range []string{"intake", "stream"} {
-		key := at(pods(list)[part], "spec", "volumes", "configMap", "items", "key").(string)
-		path := filepath.Join(dir, part+".yaml")
-		if err := os.WriteFile(path, []byte(at(find(list, "ConfigMap", "forebay-config"), "data", key).(string)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(dir, "teams.d"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{config.Role(part)}, Lookup: lookupIn(has)})
+		c, err := config.Load(config.Options{Path: files(t, list, part), Roles: []config.Role{config.Role(part)}, Lookup: lookupIn(has)})
 		if err != nil {
 			t.Fatalf("%s: %v", part, err)
+		}
+		if c.Teams["forebay"] == nil { // whose file is not the main one
+			t.Errorf("%s: there is no team forebay", part)
 		}
 		loaded[part] = c
 	}
@@ -446,7 +441,7 @@ func TestPodsThatStopTakeDeliveries(t *testing.T) {
 	for _, name := range []string{"default", "example", "full"} {
 		list := manifests(t, name)
 		var file object
-		text, _ := at(find(list, "ConfigMap", "forebay-config"), "data", "forebay.yaml").(string)
+		text, _ := at(find(list, "ConfigMap", "forebay-config"), "data", "_main.yaml").(string)
 		if err := yaml.Unmarshal([]byte(text), &file); err != nil {
 			t.Fatal(err)
 		}
@@ -470,20 +465,20 @@ func lookupIn(has map[string]string) func(name string) (string, bool) {
 	return func(name string) (string, bool) { value, ok := has[name]; return value, ok }
 }
 
-// exampleFiles writes what the chart makes of the example's values, and returns the path of the main file.
-func exampleFiles(t *testing.T, list []object) string {
+// files writes what the pods of a part have of the ConfigMap, and returns the path of the main file.
+func files(t *testing.T, list []object, part string) string {
 	t.Helper()
 	dir := t.TempDir()
 	ca, err := filepath.Abs("../config/testdata/reference/kafka/ca.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
+	texts := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
 	if err := os.Mkdir(filepath.Join(dir, "teams.d"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, item := range at(pods(list)["stream"], "spec", "volumes", "configMap", "items").([]any) {
-		text := strings.ReplaceAll(files[at(item, "key").(string)].(string), "/run/secrets/kafka-cluster-ca-cert/ca.crt", ca)
+	for _, item := range at(pods(list)[part], "spec", "volumes", "configMap", "items").([]any) {
+		text := strings.ReplaceAll(texts[at(item, "key").(string)].(string), "/run/secrets/kafka-cluster-ca-cert/ca.crt", ca)
 		if err := os.WriteFile(filepath.Join(dir, at(item, "path").(string)), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -503,7 +498,7 @@ func TestNotes(t *testing.T) {
 		"stream": {"FOREBAY_POSTGRES_URL": "postgres://h/d", "KAFKA_PASSWORD": "pencil",
 			"TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"},
 	}
-	path, asked := exampleFiles(t, manifests(t, "example")), map[string]bool{}
+	path, asked := files(t, manifests(t, "example"), "stream"), map[string]bool{}
 	doctors := regexp.MustCompile(`exec \S+ ?.*-(intake|stream) -- /usr/local/bin/forebay doctor(?: --roles (\S+))?`)
 	for _, line := range doctors.FindAllStringSubmatch(string(text), -1) {
 		has := secrets[line[1]]
@@ -526,11 +521,11 @@ func TestNotes(t *testing.T) {
 func TestExampleIsAConfiguration(t *testing.T) {
 	t.Parallel()
 	list := manifests(t, "example")
-	files := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
-	if hooks := at(find(list, "ConfigMap", "forebay-hooks"), "data").(object); fmt.Sprint(hooks) != fmt.Sprint(files) {
+	texts := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
+	if hooks := at(find(list, "ConfigMap", "forebay-hooks"), "data").(object); fmt.Sprint(hooks) != fmt.Sprint(texts) {
 		t.Error("the hooks have another file than the roles")
 	}
-	path := exampleFiles(t, list)
+	path := files(t, list, "stream")
 	secrets := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
 		"TEAM_ACME_ORDERS_SECRET": "0123456789abcdef", "KAFKA_PASSWORD": "pencil"}
 	for _, roles := range [][]config.Role{{config.RoleIntake}, {config.RoleMigrate}, {config.RoleTopics}, {config.RoleStream}} {

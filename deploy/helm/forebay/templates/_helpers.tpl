@@ -19,11 +19,11 @@ app.kubernetes.io/component: {{ .part }}
 {{- if $i.digest -}}{{ $i.repository }}@{{ $i.digest }}{{- else -}}{{ $i.repository }}:{{ $i.tag | default (printf "v%s" .Chart.AppVersion) }}{{- end -}}
 {{- end -}}
 
-{{- /* forebay.files is the content of the ConfigMap: the file, that of the intake if it is another, and the teams' own. An intake has no ledger with
+{{- /* forebay.files is the content of the ConfigMap: the file, that of the intake if it is another, and the teams' own, whose names have no _. An intake has no ledger with
 tokens, and with operator.auth: tokens would answer nobody: it is asked by kubectl exec, on loopback. */ -}}
 {{- define "forebay.files" -}}
 {{- $config := ternary .Values.config (omit .Values.config "teams_dir") (gt (len .Values.teams) 0) -}}
-forebay.yaml: |
+_main.yaml: |
 {{ toYaml $config | indent 2 }}
 {{- if $config.operator }}
 _intake.yaml: |
@@ -81,7 +81,7 @@ envFrom:
   configMap:
     name: {{ .map }}
     items:
-      - {key: {{ .file | default "forebay.yaml" }}, path: forebay.yaml}
+      - {key: {{ .file | default "_main.yaml" }}, path: forebay.yaml}
       {{- range $team, $file := .root.Values.teams }}
       - {key: {{ $team }}.yaml, path: teams.d/{{ $team }}.yaml}
       {{- end }}
