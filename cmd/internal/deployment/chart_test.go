@@ -188,39 +188,49 @@ func TestPodsAreConfined(t *testing.T) {
 // TestSecretsOfRoles: each pod has the secrets of its role and no others.
 func TestSecretsOfRoles(t *testing.T) {
 	t.Parallel()
-	want := map[string]string{
+	for values, want := range map[string]map[string]string{"example": {
 		"intake":  "env forebay-intake, env intake-secrets, file kafka-cluster-ca-cert",
 		"stream":  "env forebay-db-app, env forebay-stream, env stream-secrets, file kafka-cluster-ca-cert",
 		"migrate": "env forebay-db-app, file kafka-cluster-ca-cert",
 		"topics":  "env forebay-admin, file kafka-cluster-ca-cert",
-	}
-	all := pods(manifests(t, "example"))
-	if len(all) != len(want) {
-		t.Errorf("%d pods, want %d", len(all), len(want))
-	}
-	for part, p := range all {
-		var got []string
-		c := at(p, "spec", "containers")
-		env, _ := at(c, "env").([]any)
-		for _, e := range env {
-			if name := at(e, "valueFrom", "secretKeyRef", "name"); name != nil {
-				got = append(got, "env "+name.(string))
+	}, "full": {
+		"intake": "env intake-secrets, file intake-files, file kafka-ca", "stream": "env stream-secrets, file kafka-ca, file stream-files",
+		"migrate": "file kafka-ca", "topics": "file kafka-ca",
+	}} {
+		all := pods(manifests(t, values))
+		if len(all) != len(want) {
+			t.Errorf("%s: %d pods, want %d", values, len(all), len(want))
+		}
+		for part, p := range all {
+			if got := secretsOf(p); got != want[part] {
+				t.Errorf("%s: %s has %s, want %s", values, part, got, want[part])
 			}
 		}
-		from, _ := at(c, "envFrom").([]any)
-		for _, e := range from {
-			got = append(got, "env "+at(e, "secretRef", "name").(string))
-		}
-		for _, v := range at(p, "spec", "volumes").([]any) {
-			if name := at(v, "secret", "secretName"); name != nil {
-				got = append(got, "file "+name.(string))
-			}
-		}
-		slices.Sort(got)
-		if text := strings.Join(got, ", "); text != want[part] {
-			t.Errorf("%s has %s, want %s", part, text, want[part])
+	}
+}
+
+// secretsOf lists the Secrets of a pod, as variables and as files, each of which it mounts.
+func secretsOf(p object) string {
+	var got []string
+	c := at(p, "spec", "containers")
+	env, _ := at(c, "env").([]any)
+	for _, e := range env {
+		if name := at(e, "valueFrom", "secretKeyRef", "name"); name != nil {
+			got = append(got, "env "+name.(string))
 		}
 	}
+	from, _ := at(c, "envFrom").([]any)
+	for _, e := range from {
+		got = append(got, "env "+at(e, "secretRef", "name").(string))
+	}
+	mounted := fmt.Sprint(at(c, "volumeMounts"))
+	for _, v := range at(p, "spec", "volumes").([]any) {
+		if name := at(v, "secret", "secretName"); name != nil && strings.Contains(mounted, fmt.Sprintf("mountPath:/run/secrets/%s name:%s ", name, at(v, "name"))) {
+			got = append(got, "file "+name.(string))
+		}
+	}
+	slices.Sort(got)
+	return strings.Join(got, ", ")
 }
 
 // TestStreamIsAskedWhileItIsNotReady: one partition that stands still makes a pod not ready, and neither operators nor other teams' agents lose it for

@@ -67,15 +67,16 @@ envFrom:
 {{- end }}
 {{- end -}}
 
+{{- /* forebay.mounts are the mounts of a part: root, values. */ -}}
 {{- define "forebay.mounts" -}}
 - {name: config, mountPath: /etc/forebay, readOnly: true}
-{{- range .Values.files }}
+{{- range concat .root.Values.files (.values.files | default list) | uniq }}
 - {name: {{ printf "file-%s" . | trunc 63 | quote }}, mountPath: {{ printf "/run/secrets/%s" . | quote }}, readOnly: true}
 {{- end }}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
-{{- /* forebay.volumes are the volumes of a pod: root, map (the ConfigMap), file (the key of the main file in it). */ -}}
+{{- /* forebay.volumes are the volumes of a pod: root, values, map (the ConfigMap), file (the key of the main file in it). */ -}}
 {{- define "forebay.volumes" -}}
 - name: config
   configMap:
@@ -85,7 +86,7 @@ envFrom:
       {{- range $team, $file := .root.Values.teams }}
       - {key: {{ $team }}.yaml, path: teams.d/{{ $team }}.yaml}
       {{- end }}
-{{- range .root.Values.files }}
+{{- range concat .root.Values.files (.values.files | default list) | uniq }}
 - {name: {{ printf "file-%s" . | trunc 63 | quote }}, secret: {secretName: {{ . | quote }}, defaultMode: 0440}}
 {{- end }}
 - {name: tmp, emptyDir: {sizeLimit: 64Mi}}
@@ -154,10 +155,10 @@ spec:
       resources:
         {{- toYaml .values.resources | nindent 8 }}
       volumeMounts:
-        {{- include "forebay.mounts" .root | nindent 8 }}
+        {{- include "forebay.mounts" . | nindent 8 }}
         {{- if and (eq .part "intake") .values.spool.enabled }}
         - {name: spool, mountPath: /var/lib/forebay/spool}
         {{- end }}
   volumes:
-    {{- include "forebay.volumes" (dict "root" .root "map" (printf "%s-config" (include "forebay.name" .root)) "file" (ternary "_intake.yaml" "" (and (eq .part "intake") (not (empty .root.Values.config.operator))))) | nindent 4 }}
+    {{- include "forebay.volumes" (dict "root" .root "values" .values "map" (printf "%s-config" (include "forebay.name" .root)) "file" (ternary "_intake.yaml" "" (and (eq .part "intake") (not (empty .root.Values.config.operator))))) | nindent 4 }}
 {{- end -}}
