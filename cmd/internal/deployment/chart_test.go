@@ -139,8 +139,11 @@ func TestPodsAreConfined(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "example", "full"} {
 		list := manifests(t, name)
-		all := pods(list)
-		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, []string{"intake", "migrate", "stream", "topics"}) {
+		all, want := pods(list), []string{"intake", "migrate", "stream", "topics"}
+		if name == "full" {
+			want = []string{"intake", "migrate", "stream", "stream-billing", "topics"}
+		}
+		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 			t.Fatalf("%s: pods of %v", name, got)
 		}
 		for part, p := range all {
@@ -164,11 +167,13 @@ func TestPodsAreConfined(t *testing.T) {
 			if part == "migrate" || part == "topics" {
 				continue
 			}
-			if live, ready := at(c, "livenessProbe", "httpGet", "path"), at(c, "readinessProbe", "httpGet", "path"); live != "/livez" || ready != "/readyz?role="+part {
+			role, _, _ := strings.Cut(part, "-")
+			if live, ready := at(c, "livenessProbe", "httpGet", "path"), at(c, "readinessProbe", "httpGet", "path"); live != "/livez" || ready != "/readyz?role="+role {
 				t.Errorf("%s: %s is asked at %v and %v", name, part, live, ready)
 			}
 			grace, _ := at(p, "spec", "terminationGracePeriodSeconds").(int)
-			if args := fmt.Sprint(at(c, "args")); grace <= 25 || args != fmt.Sprintf("[serve --roles %s --drain 25s]", part) {
+			also := map[string]string{"stream-billing": "--subscriptions forebay.billing "}[part]
+			if args := fmt.Sprint(at(c, "args")); grace <= 25 || args != fmt.Sprintf("[serve --roles %s %s--drain 25s]", role, also) {
 				t.Errorf("%s: %s has %d s for %s", name, part, grace, args)
 			}
 			if find(list, "PodDisruptionBudget", "forebay-"+part) == nil || len(at(p, "spec", "topologySpreadConstraints").([]any)) != 2 {
@@ -195,7 +200,8 @@ func TestSecretsOfRoles(t *testing.T) {
 		"topics":  "env forebay-admin, file kafka-cluster-ca-cert",
 	}, "full": {
 		"intake": "env intake-secrets, file intake-files, file kafka-ca", "stream": "env stream-secrets, file kafka-ca, file stream-files",
-		"migrate": "file kafka-ca", "topics": "file kafka-ca",
+		"stream-billing": "env billing-secrets, file kafka-ca, file stream-files",
+		"migrate":        "file kafka-ca", "topics": "file kafka-ca",
 	}} {
 		all := pods(manifests(t, values))
 		if len(all) != len(want) {
@@ -238,7 +244,7 @@ func secretsOf(p object) string {
 func TestStreamIsAskedWhileItIsNotReady(t *testing.T) {
 	t.Parallel()
 	list := manifests(t, "full")
-	for name, want := range map[string]any{"operator": true, "agents": true, "intake": nil} {
+	for name, want := range map[string]any{"operator": true, "agents": true, "stream-billing-operator": true, "stream-billing-agents": true, "intake": nil} {
 		s := find(list, "Service", "forebay-"+name)
 		if got := at(s, "spec", "publishNotReadyAddresses"); s == nil || got != want {
 			t.Errorf("the Service of %s publishes pods that are not ready: %v", name, got)
@@ -249,7 +255,7 @@ func TestStreamIsAskedWhileItIsNotReady(t *testing.T) {
 // TestBudgets: a budget of Kubernetes has one of the two; with both it is refused.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	for part, want := range map[string][2]any{"intake": {1, nil}, "stream": {nil, 1}} {
+	for part, want := range map[string][2]any{"intake": {1, nil}, "stream": {nil, 1}, "stream-billing": {nil, 1}} {
 		b := find(manifests(t, "full"), "PodDisruptionBudget", "forebay-"+part)
 		if got := [2]any{at(b, "spec", "maxUnavailable"), at(b, "spec", "minAvailable")}; got != want {
 			t.Errorf("%s has maxUnavailable and minAvailable %v, want %v", part, got, want)
@@ -275,7 +281,7 @@ func TestScaling(t *testing.T) {
 		t.Errorf("the stream scales by %s", query)
 	}
 	for _, m := range list {
-		if at(m, "metadata", "name") == "forebay-intake" && m["kind"] == "StatefulSet" || m["kind"] == "Deployment" {
+		if name := at(m, "metadata", "name"); name == "forebay-intake" && m["kind"] == "StatefulSet" || name == "forebay-stream" && m["kind"] == "Deployment" {
 			if at(m, "spec", "replicas") != nil {
 				t.Errorf("%s has replicas beside what scales it", at(m, "metadata", "name"))
 			}
@@ -381,6 +387,7 @@ func TestWhatPodsMayReach(t *testing.T) {
 			"stream out": "dns:53 internet:443 kafka:9092 kafka:9093 postgres:5432",
 			"intake in":  "agent:8080 dns:8080 internet:8080 kafka:8080 metadata:8080 monitoring:8080 monitoring:9091 node:8080 postgres:8080 proxy:8080 redis:8080 stranger:8080",
 			"stream in":  "agent:8091 monitoring:9091 proxy:9090", "migrate in": "", "topics in": "",
+			"stream-billing out": "dns:53 internet:443 kafka:9092 kafka:9093 postgres:5432", "stream-billing in": "agent:8091 monitoring:9091 proxy:9090",
 		},
 	} {
 		list := manifests(t, name)
@@ -442,6 +449,43 @@ func TestIntakeIsAskedWithoutTokens(t *testing.T) {
 	if intake.Listen != stream.Listen || intake.Intake.StopDelay != stream.Intake.StopDelay || intake.Topics != stream.Topics ||
 		intake.TeamsDir.Path != stream.TeamsDir.Path {
 		t.Errorf("the intake's file has\n%+v\nand the other\n%+v", intake, stream)
+	}
+}
+
+// TestEverySubscriptionIsRun: by the pods of its ledger and no others, each of which selects its own.
+func TestEverySubscriptionIsRun(t *testing.T) {
+	t.Parallel()
+	list := manifests(t, "full")
+	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef", "TEAM_FOREBAY_BILLING_URL": "postgres://u:pencil@billing.example.com/d?sslmode=verify-full"}
+	ran := map[string]string{}
+	for part, p := range pods(list) {
+		args := at(p, "spec", "containers", "args").([]any)
+		if !strings.HasPrefix(part, "stream") {
+			continue
+		}
+		o := config.Options{Path: files(t, list, part), Roles: []config.Role{config.RoleStream}, Run: true, Lookup: lookupIn(has)}
+		if n := slices.Index(args, any("--subscriptions")); n > 0 {
+			o.Subscriptions = strings.Split(args[n+1].(string), ",")
+		}
+		c, err := config.Load(o)
+		if err != nil {
+			t.Fatalf("%s: %v", part, err)
+		}
+		for name := range c.Teams["forebay"].Subscriptions {
+			if c.Runs("forebay", name) {
+				ran[name] += part
+			}
+		}
+		d := find(list, "Deployment", "forebay-"+part)
+		if labels := at(d, "spec", "selector", "matchLabels", "app.kubernetes.io/component"); labels != part {
+			t.Errorf("%s selects %v", part, labels)
+		}
+	}
+	if want := map[string]string{"triage": "stream", "billing": "stream-billing"}; !maps.Equal(ran, want) {
+		t.Errorf("subscriptions are run by %v, want %v", ran, want)
+	}
+	if n := at(find(list, "Deployment", "forebay-stream-billing"), "spec", "replicas"); n != 3 {
+		t.Errorf("%v pods of billing", n)
 	}
 }
 

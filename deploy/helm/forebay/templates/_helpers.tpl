@@ -8,6 +8,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
+{{- /* forebay.streams are the values of pods with the stream role, by their part: stream, and stream-NAME of each of ledgers, which has those of stream for what it lacks. */ -}}
+{{- define "forebay.streams" -}}
+{{- $all := dict "stream" .Values.stream -}}
+{{- range .Values.ledgers -}}
+{{- $_ := set $all (printf "stream-%s" .name) (mergeOverwrite (deepCopy $.Values.stream) . (dict "autoscaling" (dict "enabled" false))) -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end -}}
+
 {{- define "forebay.selector" -}}
 app.kubernetes.io/name: forebay
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -94,6 +103,7 @@ envFrom:
 
 {{- /* forebay.pod is the pod of a role: root, part, values. */ -}}
 {{- define "forebay.pod" -}}
+{{- $role := ternary "intake" "stream" (eq .part "intake") -}}
 metadata:
   labels:
     {{- include "forebay.labels" .root | nindent 4 }}
@@ -134,22 +144,22 @@ spec:
     - name: {{ .part }}
       image: {{ include "forebay.image" .root | quote }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-      args: ["serve", "--roles", "{{ .part }}", "--drain", {{ .values.drain | quote }}]
+      args: ["serve", "--roles", {{ $role | quote }}, {{ with .values.subscriptions }}"--subscriptions", {{ join "," . | quote }}, {{ end }}"--drain", {{ .values.drain | quote }}]
       {{- include "forebay.env" . | nindent 6 }}
       ports:
         {{- if eq .part "intake" }}
         - {name: intake, containerPort: 8080}
         {{- end }}
-        {{- if and (eq .part "stream") .root.Values.operator.service }}
+        {{- if and (eq $role "stream") .root.Values.operator.service }}
         - {name: operator, containerPort: 9090}
         {{- end }}
-        {{- if and (eq .part "stream") .root.Values.agents.service }}
+        {{- if and (eq $role "stream") .root.Values.agents.service }}
         - {name: agents, containerPort: 8091}
         {{- end }}
         - {name: health, containerPort: 9091}
       startupProbe: {httpGet: {path: /livez, port: health}, periodSeconds: 2, failureThreshold: 60}
       livenessProbe: {httpGet: {path: /livez, port: health}, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6}
-      readinessProbe: {httpGet: {path: "/readyz?role={{ .part }}", port: health}, periodSeconds: 5, timeoutSeconds: 6, failureThreshold: 2}
+      readinessProbe: {httpGet: {path: "/readyz?role={{ $role }}", port: health}, periodSeconds: 5, timeoutSeconds: 6, failureThreshold: 2}
       securityContext:
         {{- include "forebay.containerSecurity" . | nindent 8 }}
       resources:
