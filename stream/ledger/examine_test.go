@@ -44,6 +44,20 @@ func TestExamine(t *testing.T) {
 		t.Errorf("without a schema it lacks %q, %v", lacks(x), x.Migration)
 	}
 
+	// What it is told to have done is enough, for each migration.
+	for _, l := range x.Lacks {
+		pgtest.Exec(t, url, l.Fix)
+	}
+	for range 2 {
+		if _, err := Migrate(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x = look(); len(x.Lacks) != 0 || x.Migration != nil {
+		t.Errorf("in a schema of its own it lacks %q, %v", lacks(x), x.Migration)
+	}
+	pgtest.Exec(t, url, `DROP SCHEMA `+schema+` CASCADE`)
+
 	// What somebody else has migrated.
 	if _, err := Migrate(t.Context(), Config{URL: schemas.NewSecret(url), Schema: schema}); err != nil {
 		t.Fatal(err)

@@ -128,7 +128,8 @@ func showRotation(w io.Writer, r rotation, title string) {
 		return
 	}
 	fmt.Fprintf(w, "A new secret, which is nowhere else:\n\n  %s\n\n", r.NewSecret)
-	fmt.Fprintf(w, "1. Add it to the source's secrets, behind the old one, by a reference (${env:NAME} or ${file:PATH}). The file is reloaded; from then on either is taken.\n")
+	fmt.Fprintf(w, "1. Add it to the source's secrets, behind the old one, by a reference (${env:NAME} or ${file:PATH}). The file is reloaded; from then on either is taken.\n"+
+		"   A variable or a credential of systemd is read when a process starts: restart the intakes (kubectl rollout restart, systemctl restart forebay@intake) first.\n")
 	fmt.Fprintf(w, "2. Enter it at %s. Where %s makes secrets itself, have it make one, and add that to the file first.\n", title, title)
 	fmt.Fprintf(w, "3. Look here again: once the old one has verified nothing for %s, for which %s may repeat what it signed before, take it out.\n", horizon, title)
 }

@@ -29,7 +29,7 @@ func TestRotate(t *testing.T) {
 		noSeen  bool
 		presets provider.Info
 	}{
-		{"one", []*time.Time{ago(time.Minute)}, "k", "1. Add it to the source's secrets", true, false, github},
+		{"one", []*time.Time{ago(time.Minute)}, "k", "is read when a process starts: restart the intakes", true, false, github},
 		{"old one still used", []*time.Time{ago(time.Hour), ago(time.Minute)}, "kk", "keep it", false, false, github},
 		{"old one quiet for four days", []*time.Time{ago(4 * day), ago(time.Minute)}, "rk", "take it out of the file;", false, false, github},
 		{"new one has verified nothing", []*time.Time{ago(4 * day), nil}, "kr", "verified nothing yet: take it out of the file, unless it is the new one", false, false, github},

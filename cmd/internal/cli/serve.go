@@ -96,16 +96,15 @@ type migrated struct {
 }
 
 // Run migrates the schemas of the ledgers and lists the migrations that it applied. A ledger that cannot be migrated keeps none of the others
-// from it.
+// from it, nor does a team whose file has problems.
 func (c *migrateCmd) Run(e *env) error {
 	o := c.options(e, config.RoleMigrate)
 	o.Subscriptions = c.Subscriptions
-	cfg, err := config.Load(o)
+	cfg, failed, err := start(o)
 	if err != nil {
 		return err
 	}
 	var items []migrated
-	var failed error
 	ledgers := cfg.Ledgers()
 	for _, l := range ledgers {
 		applied, err := migrateOne(e, l)
@@ -113,7 +112,7 @@ func (c *migrateCmd) Run(e *env) error {
 		case err != nil && len(ledgers) > 1:
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", l.Path, err))
 		case err != nil:
-			return err
+			return errors.Join(failed, err)
 		case len(applied) == 0:
 			fmt.Fprintln(e.Stderr, ledgerText(l, len(ledgers))+" is up to date")
 		case len(ledgers) > 1:

@@ -23,9 +23,9 @@ type topicsIn struct {
 	cl     *kgo.Client
 }
 
-// withTopics calls do with the topics of the configuration. A minute is what it may take.
+// withTopics calls do with the topics of the configuration, those of the teams whose files have no problems. A minute is what it may take.
 func (f fileFlags) withTopics(e *env, do func(ctx context.Context, t topicsIn) error) error {
-	cfg, err := config.Load(f.options(e, config.RoleTopics))
+	cfg, left, err := start(f.options(e, config.RoleTopics))
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (f fileFlags) withTopics(e *env, do func(ctx context.Context, t topicsIn) e
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(e.ctx, time.Minute)
 	defer cancel()
-	return record.By(app.KafkaUser(cfg, config.RoleTopics), do(ctx, topicsIn{cfg, topics.Wanted(cfg, cfg.MaxBody), client}))
+	return errors.Join(left, record.By(app.KafkaUser(cfg, config.RoleTopics), do(ctx, topicsIn{cfg, topics.Wanted(cfg, cfg.MaxBody), client})))
 }
 
 type topicsPlanCmd struct {

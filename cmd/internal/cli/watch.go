@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -51,6 +52,16 @@ func sameState(a, b os.FileInfo) bool {
 		return a == nil && b == nil
 	}
 	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+// start is [config.Start] for a command that works for all teams: one whose file has problems keeps the others from nothing. left says so, and is what
+// the command ends with once it has done its work.
+func start(o config.Options) (cfg *config.Config, left, err error) {
+	cfg, problems, err := config.Start(o)
+	if len(problems) > 0 {
+		left = fmt.Errorf("team files have problems: these teams were left out, and the others were not; fix them (forebay config check):\n%w", problems)
+	}
+	return cfg, left, err
 }
 
 // load reads the configuration with which a process starts. left has the problems of the files of teams that it leaves out, which are logged.

@@ -139,8 +139,11 @@ func TestPodsAreConfined(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "example", "full"} {
 		list := manifests(t, name)
-		all := pods(list)
-		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, []string{"intake", "migrate", "stream", "topics"}) {
+		all, want := pods(list), []string{"intake", "migrate", "stream", "topics"}
+		if name == "full" {
+			want = []string{"intake", "migrate", "stream", "stream-billing", "topics"}
+		}
+		if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 			t.Fatalf("%s: pods of %v", name, got)
 		}
 		for part, p := range all {
@@ -164,11 +167,13 @@ func TestPodsAreConfined(t *testing.T) {
 			if part == "migrate" || part == "topics" {
 				continue
 			}
-			if live, ready := at(c, "livenessProbe", "httpGet", "path"), at(c, "readinessProbe", "httpGet", "path"); live != "/livez" || ready != "/readyz?role="+part {
+			role, _, _ := strings.Cut(part, "-")
+			if live, ready := at(c, "livenessProbe", "httpGet", "path"), at(c, "readinessProbe", "httpGet", "path"); live != "/livez" || ready != "/readyz?role="+role {
 				t.Errorf("%s: %s is asked at %v and %v", name, part, live, ready)
 			}
 			grace, _ := at(p, "spec", "terminationGracePeriodSeconds").(int)
-			if args := fmt.Sprint(at(c, "args")); grace <= 25 || args != fmt.Sprintf("[serve --roles %s --drain 25s]", part) {
+			also := map[string]string{"stream-billing": "--subscriptions forebay.billing "}[part]
+			if args := fmt.Sprint(at(c, "args")); grace <= 25 || args != fmt.Sprintf("[serve --roles %s %s--drain 25s]", role, also) {
 				t.Errorf("%s: %s has %d s for %s", name, part, grace, args)
 			}
 			if find(list, "PodDisruptionBudget", "forebay-"+part) == nil || len(at(p, "spec", "topologySpreadConstraints").([]any)) != 2 {
@@ -188,37 +193,72 @@ func TestPodsAreConfined(t *testing.T) {
 // TestSecretsOfRoles: each pod has the secrets of its role and no others.
 func TestSecretsOfRoles(t *testing.T) {
 	t.Parallel()
-	want := map[string]string{
+	for values, want := range map[string]map[string]string{"example": {
 		"intake":  "env forebay-intake, env intake-secrets, file kafka-cluster-ca-cert",
 		"stream":  "env forebay-db-app, env forebay-stream, env stream-secrets, file kafka-cluster-ca-cert",
 		"migrate": "env forebay-db-app, file kafka-cluster-ca-cert",
 		"topics":  "env forebay-admin, file kafka-cluster-ca-cert",
-	}
-	all := pods(manifests(t, "example"))
-	if len(all) != len(want) {
-		t.Errorf("%d pods, want %d", len(all), len(want))
-	}
-	for part, p := range all {
-		var got []string
-		c := at(p, "spec", "containers")
-		env, _ := at(c, "env").([]any)
-		for _, e := range env {
-			if name := at(e, "valueFrom", "secretKeyRef", "name"); name != nil {
-				got = append(got, "env "+name.(string))
+	}, "full": {
+		"intake": "env intake-secrets, file intake-files, file kafka-ca", "stream": "env stream-secrets, file kafka-ca, file stream-files",
+		"stream-billing": "env billing-secrets, file kafka-ca, file stream-files",
+		"migrate":        "file kafka-ca", "topics": "file kafka-ca",
+	}} {
+		all := pods(manifests(t, values))
+		if len(all) != len(want) {
+			t.Errorf("%s: %d pods, want %d", values, len(all), len(want))
+		}
+		for part, p := range all {
+			if got := secretsOf(p); got != want[part] {
+				t.Errorf("%s: %s has %s, want %s", values, part, got, want[part])
 			}
 		}
-		from, _ := at(c, "envFrom").([]any)
-		for _, e := range from {
-			got = append(got, "env "+at(e, "secretRef", "name").(string))
+	}
+}
+
+// secretsOf lists the Secrets of a pod, as variables and as files, each of which it mounts.
+func secretsOf(p object) string {
+	var got []string
+	c := at(p, "spec", "containers")
+	env, _ := at(c, "env").([]any)
+	for _, e := range env {
+		if name := at(e, "valueFrom", "secretKeyRef", "name"); name != nil {
+			got = append(got, "env "+name.(string))
 		}
-		for _, v := range at(p, "spec", "volumes").([]any) {
-			if name := at(v, "secret", "secretName"); name != nil {
-				got = append(got, "file "+name.(string))
-			}
+	}
+	from, _ := at(c, "envFrom").([]any)
+	for _, e := range from {
+		got = append(got, "env "+at(e, "secretRef", "name").(string))
+	}
+	mounted := fmt.Sprint(at(c, "volumeMounts"))
+	for _, v := range at(p, "spec", "volumes").([]any) {
+		if name := at(v, "secret", "secretName"); name != nil && strings.Contains(mounted, fmt.Sprintf("mountPath:/run/secrets/%s name:%s ", name, at(v, "name"))) {
+			got = append(got, "file "+name.(string))
 		}
-		slices.Sort(got)
-		if text := strings.Join(got, ", "); text != want[part] {
-			t.Errorf("%s has %s, want %s", part, text, want[part])
+	}
+	slices.Sort(got)
+	return strings.Join(got, ", ")
+}
+
+// TestStreamIsAskedWhileItIsNotReady: one partition that stands still makes a pod not ready, and neither operators nor other teams' agents lose it for
+// that. An intake that is not ready takes no deliveries.
+func TestStreamIsAskedWhileItIsNotReady(t *testing.T) {
+	t.Parallel()
+	list := manifests(t, "full")
+	for name, want := range map[string]any{"operator": true, "agents": true, "stream-billing-operator": true, "stream-billing-agents": true, "intake": nil} {
+		s := find(list, "Service", "forebay-"+name)
+		if got := at(s, "spec", "publishNotReadyAddresses"); s == nil || got != want {
+			t.Errorf("the Service of %s publishes pods that are not ready: %v", name, got)
+		}
+	}
+}
+
+// TestBudgets: a budget of Kubernetes has one of the two; with both it is refused.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	for part, want := range map[string][2]any{"intake": {1, nil}, "stream": {nil, 1}, "stream-billing": {nil, 1}} {
+		b := find(manifests(t, "full"), "PodDisruptionBudget", "forebay-"+part)
+		if got := [2]any{at(b, "spec", "maxUnavailable"), at(b, "spec", "minAvailable")}; got != want {
+			t.Errorf("%s has maxUnavailable and minAvailable %v, want %v", part, got, want)
 		}
 	}
 }
@@ -241,7 +281,7 @@ func TestScaling(t *testing.T) {
 		t.Errorf("the stream scales by %s", query)
 	}
 	for _, m := range list {
-		if at(m, "metadata", "name") == "forebay-intake" && m["kind"] == "StatefulSet" || m["kind"] == "Deployment" {
+		if name := at(m, "metadata", "name"); name == "forebay-intake" && m["kind"] == "StatefulSet" || name == "forebay-stream" && m["kind"] == "Deployment" {
 			if at(m, "spec", "replicas") != nil {
 				t.Errorf("%s has replicas beside what scales it", at(m, "metadata", "name"))
 			}
@@ -347,6 +387,7 @@ func TestWhatPodsMayReach(t *testing.T) {
 			"stream out": "dns:53 internet:443 kafka:9092 kafka:9093 postgres:5432",
 			"intake in":  "agent:8080 dns:8080 internet:8080 kafka:8080 metadata:8080 monitoring:8080 monitoring:9091 node:8080 postgres:8080 proxy:8080 redis:8080 stranger:8080",
 			"stream in":  "agent:8091 monitoring:9091 proxy:9090", "migrate in": "", "topics in": "",
+			"stream-billing out": "dns:53 internet:443 kafka:9092 kafka:9093 postgres:5432", "stream-billing in": "agent:8091 monitoring:9091 proxy:9090",
 		},
 	} {
 		list := manifests(t, name)
@@ -384,21 +425,16 @@ func TestWhatPodsMayReach(t *testing.T) {
 // loopback that wants none: otherwise no pod could make an event of a quarantined delivery. All else is as in the other file.
 func TestIntakeIsAskedWithoutTokens(t *testing.T) {
 	t.Parallel()
-	list, dir := manifests(t, "full"), t.TempDir()
-	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef"}
+	list := manifests(t, "full")
+	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef", "TEAM_FOREBAY_GITHUB_SECRET": "0123456789abcdef"}
 	loaded := map[string]*config.Config{}
 	for _, part := range []string{"intake", "stream"} {
-		key := at(pods(list)[part], "spec", "volumes", "configMap", "items", "key").(string)
-		path := filepath.Join(dir, part+".yaml")
-		if err := os.WriteFile(path, []byte(at(find(list, "ConfigMap", "forebay-config"), "data", key).(string)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(dir, "teams.d"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		c, err := config.Load(config.Options{Path: path, Roles: []config.Role{config.Role(part)}, Lookup: lookupIn(has)})
+		c, err := config.Load(config.Options{Path: files(t, list, part), Roles: []config.Role{config.Role(part)}, Lookup: lookupIn(has)})
 		if err != nil {
 			t.Fatalf("%s: %v", part, err)
+		}
+		if c.Teams["forebay"] == nil { // whose file is not the main one
+			t.Errorf("%s: there is no team forebay", part)
 		}
 		loaded[part] = c
 	}
@@ -416,13 +452,50 @@ func TestIntakeIsAskedWithoutTokens(t *testing.T) {
 	}
 }
 
+// TestEverySubscriptionIsRun: by the pods of its ledger and no others, each of which selects its own.
+func TestEverySubscriptionIsRun(t *testing.T) {
+	t.Parallel()
+	list := manifests(t, "full")
+	has := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "AGENTS_SECRET": "0123456789abcdef0123456789abcdef", "TEAM_FOREBAY_BILLING_URL": "postgres://u:pencil@billing.example.com/d?sslmode=verify-full"}
+	ran := map[string]string{}
+	for part, p := range pods(list) {
+		args := at(p, "spec", "containers", "args").([]any)
+		if !strings.HasPrefix(part, "stream") {
+			continue
+		}
+		o := config.Options{Path: files(t, list, part), Roles: []config.Role{config.RoleStream}, Run: true, Lookup: lookupIn(has)}
+		if n := slices.Index(args, any("--subscriptions")); n > 0 {
+			o.Subscriptions = strings.Split(args[n+1].(string), ",")
+		}
+		c, err := config.Load(o)
+		if err != nil {
+			t.Fatalf("%s: %v", part, err)
+		}
+		for name := range c.Teams["forebay"].Subscriptions {
+			if c.Runs("forebay", name) {
+				ran[name] += part
+			}
+		}
+		d := find(list, "Deployment", "forebay-"+part)
+		if labels := at(d, "spec", "selector", "matchLabels", "app.kubernetes.io/component"); labels != part {
+			t.Errorf("%s selects %v", part, labels)
+		}
+	}
+	if want := map[string]string{"triage": "stream", "billing": "stream-billing"}; !maps.Equal(ran, want) {
+		t.Errorf("subscriptions are run by %v, want %v", ran, want)
+	}
+	if n := at(find(list, "Deployment", "forebay-stream-billing"), "spec", "replicas"); n != 3 {
+		t.Errorf("%v pods of billing", n)
+	}
+}
+
 // TestPodsThatStopTakeDeliveries: the intake takes deliveries for a while after it is told to stop, within its drain and what Kubernetes grants.
 func TestPodsThatStopTakeDeliveries(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "example", "full"} {
 		list := manifests(t, name)
 		var file object
-		text, _ := at(find(list, "ConfigMap", "forebay-config"), "data", "forebay.yaml").(string)
+		text, _ := at(find(list, "ConfigMap", "forebay-config"), "data", "_main.yaml").(string)
 		if err := yaml.Unmarshal([]byte(text), &file); err != nil {
 			t.Fatal(err)
 		}
@@ -446,20 +519,20 @@ func lookupIn(has map[string]string) func(name string) (string, bool) {
 	return func(name string) (string, bool) { value, ok := has[name]; return value, ok }
 }
 
-// exampleFiles writes what the chart makes of the example's values, and returns the path of the main file.
-func exampleFiles(t *testing.T, list []object) string {
+// files writes what the pods of a part have of the ConfigMap, and returns the path of the main file.
+func files(t *testing.T, list []object, part string) string {
 	t.Helper()
 	dir := t.TempDir()
 	ca, err := filepath.Abs("../config/testdata/reference/kafka/ca.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
+	texts := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
 	if err := os.Mkdir(filepath.Join(dir, "teams.d"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, item := range at(pods(list)["stream"], "spec", "volumes", "configMap", "items").([]any) {
-		text := strings.ReplaceAll(files[at(item, "key").(string)].(string), "/run/secrets/kafka-cluster-ca-cert/ca.crt", ca)
+	for _, item := range at(pods(list)[part], "spec", "volumes", "configMap", "items").([]any) {
+		text := strings.ReplaceAll(texts[at(item, "key").(string)].(string), "/run/secrets/kafka-cluster-ca-cert/ca.crt", ca)
 		if err := os.WriteFile(filepath.Join(dir, at(item, "path").(string)), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -479,7 +552,7 @@ func TestNotes(t *testing.T) {
 		"stream": {"FOREBAY_POSTGRES_URL": "postgres://h/d", "KAFKA_PASSWORD": "pencil",
 			"TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"},
 	}
-	path, asked := exampleFiles(t, manifests(t, "example")), map[string]bool{}
+	path, asked := files(t, manifests(t, "example"), "stream"), map[string]bool{}
 	doctors := regexp.MustCompile(`exec \S+ ?.*-(intake|stream) -- /usr/local/bin/forebay doctor(?: --roles (\S+))?`)
 	for _, line := range doctors.FindAllStringSubmatch(string(text), -1) {
 		has := secrets[line[1]]
@@ -502,11 +575,11 @@ func TestNotes(t *testing.T) {
 func TestExampleIsAConfiguration(t *testing.T) {
 	t.Parallel()
 	list := manifests(t, "example")
-	files := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
-	if hooks := at(find(list, "ConfigMap", "forebay-hooks"), "data").(object); fmt.Sprint(hooks) != fmt.Sprint(files) {
+	texts := at(find(list, "ConfigMap", "forebay-config"), "data").(object)
+	if hooks := at(find(list, "ConfigMap", "forebay-hooks"), "data").(object); fmt.Sprint(hooks) != fmt.Sprint(texts) {
 		t.Error("the hooks have another file than the roles")
 	}
-	path := exampleFiles(t, list)
+	path := files(t, list, "stream")
 	secrets := map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "TEAM_ACME_AGENT_SECRET": "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz",
 		"TEAM_ACME_ORDERS_SECRET": "0123456789abcdef", "KAFKA_PASSWORD": "pencil"}
 	for _, roles := range [][]config.Role{{config.RoleIntake}, {config.RoleMigrate}, {config.RoleTopics}, {config.RoleStream}} {

@@ -21,7 +21,7 @@ func Strangers(ctx context.Context, adm *kadm.Client, c *config.Config, wanted [
 	for _, d := range all.Sorted() {
 		kind, rest, _ := strings.Cut(d.Topic, ".")
 		team, _, named := strings.Cut(rest, ".")
-		if !named || !slices.Contains([]string{"events", "quarantine", "dead"}, kind) || slices.ContainsFunc(wanted, func(w Topic) bool { return w.Name == d.Topic }) {
+		if !named || c.LeftOut(team) || !slices.Contains([]string{"events", "quarantine", "dead"}, kind) || slices.ContainsFunc(wanted, func(w Topic) bool { return w.Name == d.Topic }) {
 			continue
 		}
 		what := "source"

@@ -8,6 +8,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 
+{{- /* forebay.streams are the values of pods with the stream role, by their part: stream, and stream-NAME of each of ledgers, which has those of stream for what it lacks. */ -}}
+{{- define "forebay.streams" -}}
+{{- $all := dict "stream" .Values.stream -}}
+{{- range .Values.ledgers -}}
+{{- $_ := set $all (printf "stream-%s" .name) (mergeOverwrite (deepCopy $.Values.stream) . (dict "autoscaling" (dict "enabled" false))) -}}
+{{- end -}}
+{{- toJson $all -}}
+{{- end -}}
+
 {{- define "forebay.selector" -}}
 app.kubernetes.io/name: forebay
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -19,11 +28,11 @@ app.kubernetes.io/component: {{ .part }}
 {{- if $i.digest -}}{{ $i.repository }}@{{ $i.digest }}{{- else -}}{{ $i.repository }}:{{ $i.tag | default (printf "v%s" .Chart.AppVersion) }}{{- end -}}
 {{- end -}}
 
-{{- /* forebay.files is the content of the ConfigMap: the file, that of the intake if it is another, and the teams' own. An intake has no ledger with
+{{- /* forebay.files is the content of the ConfigMap: the file, that of the intake if it is another, and the teams' own, whose names have no _. An intake has no ledger with
 tokens, and with operator.auth: tokens would answer nobody: it is asked by kubectl exec, on loopback. */ -}}
 {{- define "forebay.files" -}}
 {{- $config := ternary .Values.config (omit .Values.config "teams_dir") (gt (len .Values.teams) 0) -}}
-forebay.yaml: |
+_main.yaml: |
 {{ toYaml $config | indent 2 }}
 {{- if $config.operator }}
 _intake.yaml: |
@@ -67,25 +76,26 @@ envFrom:
 {{- end }}
 {{- end -}}
 
+{{- /* forebay.mounts are the mounts of a part: root, values. */ -}}
 {{- define "forebay.mounts" -}}
 - {name: config, mountPath: /etc/forebay, readOnly: true}
-{{- range .Values.files }}
+{{- range concat .root.Values.files (.values.files | default list) | uniq }}
 - {name: {{ printf "file-%s" . | trunc 63 | quote }}, mountPath: {{ printf "/run/secrets/%s" . | quote }}, readOnly: true}
 {{- end }}
 - {name: tmp, mountPath: /tmp}
 {{- end -}}
 
-{{- /* forebay.volumes are the volumes of a pod: root, map (the ConfigMap), file (the key of the main file in it). */ -}}
+{{- /* forebay.volumes are the volumes of a pod: root, values, map (the ConfigMap), file (the key of the main file in it). */ -}}
 {{- define "forebay.volumes" -}}
 - name: config
   configMap:
     name: {{ .map }}
     items:
-      - {key: {{ .file | default "forebay.yaml" }}, path: forebay.yaml}
+      - {key: {{ .file | default "_main.yaml" }}, path: forebay.yaml}
       {{- range $team, $file := .root.Values.teams }}
       - {key: {{ $team }}.yaml, path: teams.d/{{ $team }}.yaml}
       {{- end }}
-{{- range .root.Values.files }}
+{{- range concat .root.Values.files (.values.files | default list) | uniq }}
 - {name: {{ printf "file-%s" . | trunc 63 | quote }}, secret: {secretName: {{ . | quote }}, defaultMode: 0440}}
 {{- end }}
 - {name: tmp, emptyDir: {sizeLimit: 64Mi}}
@@ -93,6 +103,7 @@ envFrom:
 
 {{- /* forebay.pod is the pod of a role: root, part, values. */ -}}
 {{- define "forebay.pod" -}}
+{{- $role := ternary "intake" "stream" (eq .part "intake") -}}
 metadata:
   labels:
     {{- include "forebay.labels" .root | nindent 4 }}
@@ -133,31 +144,31 @@ spec:
     - name: {{ .part }}
       image: {{ include "forebay.image" .root | quote }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-      args: ["serve", "--roles", "{{ .part }}", "--drain", {{ .values.drain | quote }}]
+      args: ["serve", "--roles", {{ $role | quote }}, {{ with .values.subscriptions }}"--subscriptions", {{ join "," . | quote }}, {{ end }}"--drain", {{ .values.drain | quote }}]
       {{- include "forebay.env" . | nindent 6 }}
       ports:
         {{- if eq .part "intake" }}
         - {name: intake, containerPort: 8080}
         {{- end }}
-        {{- if and (eq .part "stream") .root.Values.operator.service }}
+        {{- if and (eq $role "stream") .root.Values.operator.service }}
         - {name: operator, containerPort: 9090}
         {{- end }}
-        {{- if and (eq .part "stream") .root.Values.agents.service }}
+        {{- if and (eq $role "stream") .root.Values.agents.service }}
         - {name: agents, containerPort: 8091}
         {{- end }}
         - {name: health, containerPort: 9091}
       startupProbe: {httpGet: {path: /livez, port: health}, periodSeconds: 2, failureThreshold: 60}
       livenessProbe: {httpGet: {path: /livez, port: health}, periodSeconds: 10, timeoutSeconds: 5, failureThreshold: 6}
-      readinessProbe: {httpGet: {path: "/readyz?role={{ .part }}", port: health}, periodSeconds: 5, timeoutSeconds: 6, failureThreshold: 2}
+      readinessProbe: {httpGet: {path: "/readyz?role={{ $role }}", port: health}, periodSeconds: 5, timeoutSeconds: 6, failureThreshold: 2}
       securityContext:
         {{- include "forebay.containerSecurity" . | nindent 8 }}
       resources:
         {{- toYaml .values.resources | nindent 8 }}
       volumeMounts:
-        {{- include "forebay.mounts" .root | nindent 8 }}
+        {{- include "forebay.mounts" . | nindent 8 }}
         {{- if and (eq .part "intake") .values.spool.enabled }}
         - {name: spool, mountPath: /var/lib/forebay/spool}
         {{- end }}
   volumes:
-    {{- include "forebay.volumes" (dict "root" .root "map" (printf "%s-config" (include "forebay.name" .root)) "file" (ternary "_intake.yaml" "" (and (eq .part "intake") (not (empty .root.Values.config.operator))))) | nindent 4 }}
+    {{- include "forebay.volumes" (dict "root" .root "values" .values "map" (printf "%s-config" (include "forebay.name" .root)) "file" (ternary "_intake.yaml" "" (and (eq .part "intake") (not (empty .root.Values.config.operator))))) | nindent 4 }}
 {{- end -}}

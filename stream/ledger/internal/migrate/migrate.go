@@ -39,7 +39,7 @@ const (
 // first in conn's search_path. Calls may overlap: the later ones wait and find nothing to do. op is what errors say was tried.
 func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.Logger) (ran []string, err error) {
 	own := conn.Copy()
-	own.RuntimeParams["lock_timeout"], own.RuntimeParams["statement_timeout"] = lockWait, "0" // whatever the role has by default
+	pg.Set(&own.Config, map[string]string{"lock_timeout": lockWait, "statement_timeout": "0"}) // whatever the role has by default
 	db := stdlib.OpenDB(*own)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := createSchema(ctx, db, schema); err != nil {
@@ -107,9 +107,15 @@ func newProvider(db *sql.DB, schema string, log *slog.Logger) (*goose.Provider, 
 		goose.WithTableName(table), goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
 }
 
-// createSchema tolerates its twin: IF NOT EXISTS looks before it leaps.
+// createSchema looks before it leaps, for IF NOT EXISTS wants the right to create schemas even where there is nothing to create, and the owner of
+// a schema may lack it. It tolerates its twin.
 func createSchema(ctx context.Context, db *sql.DB, schema string) error {
-	_, err := db.ExecContext(ctx, "CREATE SCHEMA IF NOT EXISTS "+pgx.Identifier{schema}.Sanitize())
+	var there bool
+	err := db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)`, schema).Scan(&there)
+	if err != nil || there {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "CREATE SCHEMA "+pgx.Identifier{schema}.Sanitize())
 	if answer, ok := errors.AsType[*pgconn.PgError](err); ok && (answer.Code == "23505" || answer.Code == "42P06") {
 		return nil
 	}
