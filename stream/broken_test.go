@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -206,14 +207,7 @@ func TestRefusedSlice(t *testing.T) {
 	r := newRig(t, 2)
 	r.Produce(0, 0, 1)
 	r.Produce(1, 100)
-	m, reg := newMemory(), prometheus.NewRegistry()
-	var mended atomic.Bool
-	m.refuse = func(s ledger.Slice) error {
-		if s.Claim.Partition.Number == 0 && !mended.Load() {
-			return errors.New("permission denied for table lines")
-		}
-		return nil
-	}
+	m, reg := &refusing{memory: newMemory()}, prometheus.NewRegistry()
 	cfg := r.config(m, newLanes())
 	cfg.Registerer, cfg.StopLook = reg, 50*time.Millisecond
 	run := r.start(cfg)
@@ -228,24 +222,48 @@ func TestRefusedSlice(t *testing.T) {
 	if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
 		t.Errorf("%v reports of one thing", n)
 	}
-	mended.Store(true)
+	m.mended.Store(true)
 	m.until(t, "it goes on", func() bool { return m.next(0) == 2 })
 	run.untilRunning(t, 2)
 	run.stop(t)
 	m.check(t)
 }
 
+// refusing is a ledger that refuses partition 0 until it is mended.
+type refusing struct {
+	*memory
+	mended atomic.Bool
+}
+
+func (r *refusing) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error) {
+	all := make([]ledger.Applied, len(batch))
+	for i, s := range batch {
+		if s.Claim.Partition.Number == 0 && !r.mended.Load() {
+			all[i] = ledger.Applied{Claim: s.Claim, Refused: errors.New("permission denied for table lines")}
+			continue
+		}
+		one, err := r.memory.Apply(ctx, batch[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		all[i] = one[0]
+	}
+	return all, nil
+}
+
+// endless is a ledger that ends no waits.
+type endless struct{ *memory }
+
+func (endless) Expire(_ context.Context, c *ledger.Claim) (ledger.Applied, error) {
+	return ledger.Applied{Claim: c, Refused: errors.New("permission denied for table buffer")}, nil
+}
+
 // So does one whose waits the ledger does not end.
 func TestRefusedExpiry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.Produce(0, 0)
-	m := newMemory()
-	m.deadline = func(*ledger.Claim) (time.Duration, bool) { return -time.Hour, true }
-	m.onExpire = func(c *ledger.Claim) (ledger.Applied, error) {
-		return ledger.Applied{Claim: c, Refused: errors.New("permission denied for table buffer")}, nil
-	}
-	cfg := r.config(m, newLanes())
+	r.Send(versioned(1, 1), versioned(3, 3))
+	cfg := r.config(endless{newMemory(versions)}, newLanes())
 	cfg.StopLook = 50 * time.Millisecond
 	run := r.start(cfg)
 	parts := run.untilStopped(t, 0)

@@ -39,7 +39,7 @@ func ranThree(t *testing.T) (*rig, *memory) {
 	return r, m
 }
 
-func (m *memory) lastClaim() *ledger.Claim {
+func (m *memory) lastClaim() *given {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.claims[len(m.claims)-1]
@@ -173,8 +173,8 @@ func TestStoppedPartition(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, owner.StopBelowStart},
-		{"log shorter than read", func(_ *testing.T, r *rig, m *memory) { m.store(0, 9, -1) }, owner.StopAboveEnd},
-		{"mirror ahead of the ledger", func(_ *testing.T, r *rig, m *memory) { m.store(0, 2, -1) }, owner.StopHistory},
+		{"log shorter than read", func(t *testing.T, _ *rig, m *memory) { m.place(t, 0, 9) }, owner.StopAboveEnd},
+		{"mirror ahead of the ledger", func(t *testing.T, _ *rig, m *memory) { m.restore(t, 2) }, owner.StopHistory},
 		{"refused by the ledger", func(_ *testing.T, _ *rig, m *memory) {
 			m.onClaim = func(req ledger.ClaimRequest) error {
 				if req.Partition.Number == 0 {
@@ -212,21 +212,12 @@ func TestStoppedPartition(t *testing.T) {
 	}
 }
 
-// store puts a partition's ledger position where a test wants it.
-func (m *memory) store(number int32, at int64, epoch int32) {
-	defer m.lock()()
-	for p, f := range m.fences {
-		if p.Number == number {
-			f.stored, f.high = &ledger.Position{Offset: at, LeaderEpoch: epoch}, at
-		}
-	}
-}
-
 // A log that was cut and has grown again has the offset, but not in the epoch in which it was read.
 func TestTruncatedAndRegrown(t *testing.T) {
 	t.Parallel()
 	r, m := ranThree(t)
-	epoch := m.stored(0).LeaderEpoch
+	stored, _ := m.db.Next(m.lastClaim().Partition)
+	epoch := stored.LeaderEpoch
 	if epoch < 0 {
 		t.Fatal("the leader epoch was not stored")
 	}
@@ -250,17 +241,6 @@ func TestTruncatedAndRegrown(t *testing.T) {
 	if e, ok := errors.AsType[*owner.StopError](parts[0].Err); !ok || e.Reason != owner.StopTruncated {
 		t.Errorf("got %v", parts[0].Err)
 	}
-}
-
-func (m *memory) stored(number int32) ledger.Position {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for p, f := range m.fences {
-		if p.Number == number {
-			return *f.stored
-		}
-	}
-	return ledger.Position{Offset: -1}
 }
 
 // A log that loses unread records under a running claim stops it with a report, instead of jumping over the hole.
@@ -318,11 +298,7 @@ func TestClaimsThatTakeLongAreGivenMoreTime(t *testing.T) {
 	m := &slowLedger{memory: newMemory(), fails: []error{errors.New("away"), late, late, errors.New("away")}}
 	run := r.start(r.config(m, newLanes()))
 	m.until(t, "first read", func() bool { return m.next(0) == 1 })
-	m.mu.Lock()
-	for _, f := range m.fences {
-		f.epoch++ // somebody takes the fence
-	}
-	m.mu.Unlock()
+	m.take(0, -1)
 	r.Produce(0, 1)
 	m.until(t, "all read", func() bool { return m.next(0) == 2 })
 	run.stop(t)

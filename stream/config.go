@@ -99,7 +99,7 @@ type Config struct {
 	// MirrorInterval is how often positions are mirrored to Kafka; default 500 ms.
 	MirrorInterval time.Duration
 	// CommandSweep is how often the ledger is asked for operators' commands, besides when it notifies and shortly after some were open;
-	// default 2 s. It is how much later a command runs whose notification was lost.
+	// default 30 s. It is how much later a command runs whose notification was lost.
 	CommandSweep time.Duration
 	// ExportSweep is how often the ledger is asked for dead letters to export; default 5 s.
 	ExportSweep time.Duration

@@ -2,15 +2,13 @@ package stream
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/lane"
 	"github.com/forebay-io/forebay/stream/ledger"
@@ -61,244 +59,81 @@ func (w *watch) until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// memory is a ledger in memory that holds its callers to the ledger's contract: fences, positions, ascending offsets.
+// memory is a ledger in memory that notes what it is told, and takes it as the ledger does.
 type memory struct {
 	watch
-	quiet
-	began   time.Time
-	begin   map[ledger.Partition]int64
-	fences  map[ledger.Partition]*fence
-	counts  map[ledger.TopicID]int32 // partitions, as first seen
-	claims  []*ledger.Claim          // as they were given
-	given   []*ledger.Claim          // as they are
-	lines   []string                 // "partition/offset id", in the order of Apply
-	broken  []ledger.Record
-	wrong   []string
-	applies int
-	// caughtUp is by partition.
-	caughtUp map[int32]time.Time
-	now      func() time.Time // the ledger's clock; nil: ours
-	stops    []*ledger.Stop   // by report; those that stand have no outcome
-	outcomes map[int64]string
-	looks    int // claims that were told their standing
+	*ledgertest.Process
+	db       *ledgertest.Memory
+	policy   gate.Policy
+	claims   []*given
+	read     map[int32]int64 // the next offset, by partition
+	lines    []string        // "partition/offset id", in the order of Apply
+	broken   []ledger.Record
+	wrong    []string
+	caughtUp map[int32]time.Time // by partition
+	looks    int                 // claims that were told their standing
+	overdue  atomic.Bool         // it was asked for deadlines
 	// remembers is what claims are told of dedupe.
 	remembers time.Time
 
-	// A test's hooks, set before anything runs; called without the lock.
-	onApply  func(ctx context.Context, batch []ledger.Slice) error
-	refuse   func(s ledger.Slice) error // for good; see ledger.Applied
-	onClaim  func(req ledger.ClaimRequest) error
-	onReport func() error
-	deadline func(c *ledger.Claim) (time.Duration, bool)
-	onExpire func(c *ledger.Claim) (ledger.Applied, error)
-	waiting  bool // Applied.Waiting
+	// A test's hooks, set before anything runs. Their errors are what a ledger says that has given up.
+	onClaim func(req ledger.ClaimRequest) error
+	onApply func(ctx context.Context, batch []ledger.Slice) error
 }
 
-type fence struct {
-	id       int32
-	epoch    int64
-	stored   *ledger.Position
-	high     int64
-	appended time.Time // of the last record
-	released bool
-	held     bool // a claim of it is being confirmed
+// given is a claim as it was given.
+type given struct {
+	ledger.Claim
+	partitions int32
+	accepted   int64 // the stop that it rests on; 0: none
 }
 
-func newMemory() *memory { return &memory{fences: map[ledger.Partition]*fence{}} }
-
-func (m *memory) Began(context.Context) (time.Time, error) {
-	defer m.lock()()
-	if m.begin != nil && m.began.IsZero() {
-		m.began = time.Now()
-	}
-	return m.began, nil
+func newMemory(policy ...gate.Policy) *memory {
+	m := &memory{policy: append(policy, arrival)[0], read: map[int32]int64{}, caughtUp: map[int32]time.Time{}}
+	m.empty()
+	return m
 }
 
-func (m *memory) Begin(_ context.Context, offsets map[ledger.Partition]int64) (map[ledger.Partition]int64, error) {
-	defer m.lock()()
-	if m.began.IsZero() {
-		m.began = time.Now()
-	}
-	known := map[ledger.TopicID]bool{}
-	for p := range m.begin {
-		known[p.TopicID] = true
-	}
-	if m.begin == nil {
-		m.begin = map[ledger.Partition]int64{}
-	}
-	for p, offset := range offsets {
-		if !known[p.TopicID] {
-			m.begin[p] = offset
-		}
-	}
-	return maps.Clone(m.begin), nil
+// empty puts a ledger in its place that knows of nothing.
+func (m *memory) empty() {
+	m.db = ledgertest.New(testGroup, 0)
+	m.Process = m.process("one")
 }
 
-func (m *memory) fence(p ledger.Partition) *fence {
-	f := m.fences[p]
-	if f == nil {
-		f = &fence{id: int32(len(m.fences) + 1)}
-		m.fences[p] = f
+func (m *memory) process(name string) *ledgertest.Process {
+	p, err := m.db.Process(name, spec("", m.policy))
+	if err != nil {
+		panic(err)
 	}
-	return f
+	return p
 }
 
 func (m *memory) Claim(ctx context.Context, req ledger.ClaimRequest) (*ledger.Claim, error) {
-	if err := ledgertest.CheckClaim(req); err != nil {
-		return nil, err
-	}
 	if m.onClaim != nil {
 		if err := m.onClaim(req); err != nil {
 			return nil, err
 		}
 	}
-	f, err := m.hold(ctx, req.Partition)
+	standing, confirm := req.Standing, req.Confirm
+	req.Standing = func(s ledger.Standing) {
+		func() { defer m.lock()(); m.looks++ }()
+		s.Remembers = m.remembers
+		standing(s)
+	}
+	var accepted int64
+	req.Confirm = func(ctx context.Context, stored *ledger.Position) (ledger.Start, error) {
+		st, err := confirm(ctx, stored)
+		accepted = st.Accepted
+		return st, err
+	}
+	c, err := m.Process.Claim(ctx, req)
 	if err != nil {
-		return nil, err
-	}
-	defer m.letGo(f)
-	m.mu.Lock()
-	if m.counts == nil {
-		m.counts = map[ledger.TopicID]int32{}
-	}
-	id := req.Partition.TopicID
-	if m.counts[id] == 0 {
-		m.counts[id] = req.Partitions
-	}
-	if had := m.counts[id]; had != req.Partitions {
-		m.mu.Unlock()
-		return nil, &schemas.Error{Kind: schemas.Conflict, Op: "claim", Err: &ledger.TopicError{
-			Topic: req.Partition.Topic, ID: id, Known: id, Partitions: req.Partitions, KnownPartitions: had}}
-	}
-	var stored *ledger.Position
-	if f.stored != nil {
-		at := *f.stored
-		stored = &at
-	}
-	standing := ledger.Standing{Epoch: f.epoch, Stop: m.standing(req.Partition), High: f.high, ProcessedAt: f.appended, Remembers: m.remembers}
-	m.mu.Unlock()
-	func() { defer m.lock()(); m.looks++ }()
-	if req.Standing != nil {
-		req.Standing(standing)
-	}
-	st, err := req.Confirm(ctx, stored)
-	if err != nil {
-		return nil, err
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err := ledgertest.CheckStart(stored, standing.Stop, st); err != nil {
 		return nil, err
 	}
 	defer m.lock()()
-	f.epoch++
-	if s := m.standing(req.Partition); s != nil {
-		m.end(s.ID, map[bool]string{true: "accepted", false: "moved"}[s.ID == st.Accepted])
-	}
-	c := &ledger.Claim{ID: f.id, Partition: req.Partition, Epoch: f.epoch, Next: st.Position, Seek: st.Seek,
-		Unclean: f.epoch > 1 && !f.released}
-	f.stored, f.released, f.high = &st.Position, false, max(f.high, st.Position.Offset)
-	m.given = append(m.given, c)
-	m.claims = append(m.claims, &ledger.Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Next: c.Next, Seek: c.Seek, Unclean: c.Unclean})
+	m.read[c.Partition.Number] = c.Next.Offset
+	m.claims = append(m.claims, &given{ledger.Claim{ID: c.ID, Partition: c.Partition, Epoch: c.Epoch, Next: c.Next, Seek: c.Seek, Unclean: c.Unclean}, req.Partitions, accepted})
 	return c, nil
-}
-
-// hold locks a partition's fence, as a claim does while it is confirmed: other claims wait for it, and batches.
-func (m *memory) hold(ctx context.Context, p ledger.Partition) (*fence, error) {
-	for {
-		m.mu.Lock()
-		f := m.fence(p)
-		if !f.held {
-			f.held = true
-			m.mu.Unlock()
-			return f, nil
-		}
-		changed := m.wait()
-		m.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-func (m *memory) letGo(f *fence) {
-	defer m.lock()()
-	f.held = false
-}
-
-// standing is a copy of the stop that stands for a partition, whatever its topic's id.
-func (m *memory) standing(p ledger.Partition) *ledger.Stop {
-	for _, s := range m.stops {
-		if m.outcomes[s.ID] == "" && s.Partition.Topic == p.Topic && s.Partition.Number == p.Number {
-			return new(*s)
-		}
-	}
-	return nil
-}
-
-func (m *memory) end(id int64, outcome string) {
-	if m.outcomes == nil {
-		m.outcomes = map[int64]string{}
-	}
-	m.outcomes[id] = outcome
-}
-
-func (m *memory) Report(_ context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error) {
-	if m.onReport != nil {
-		if err := m.onReport(); err != nil {
-			return s, err
-		}
-	}
-	defer m.lock()()
-	if f := m.fences[s.Partition]; f != nil && f.epoch != epoch || f == nil && epoch != 0 {
-		return s, schemas.Errorf(schemas.Conflict, "report a stop", "the partition was claimed since")
-	}
-	if old := m.standing(s.Partition); old != nil {
-		if old.Same(&s) {
-			return *old, nil
-		}
-	}
-	if err := ledgertest.CheckStop(s); err != nil {
-		return s, err
-	}
-	if old := m.standing(s.Partition); old != nil {
-		m.end(old.ID, "replaced")
-	}
-	s.ID, s.FoundAt = int64(len(m.stops)+1), time.Now()
-	m.stops = append(m.stops, &s)
-	return s, nil
-}
-
-// accept is what Accept of the real one does.
-func (m *memory) accept(t *testing.T, number int32) {
-	t.Helper()
-	defer m.lock()()
-	for _, s := range m.stops {
-		if m.outcomes[s.ID] == "" && s.Partition.Number == number {
-			s.Accepted = &ledger.Acceptance{At: time.Now(), By: "ann", Reason: "seen"}
-			return
-		}
-	}
-	t.Errorf("nothing stands for partition %d", number)
-}
-
-func (m *memory) Release(ctx context.Context, c *ledger.Claim) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	f, err := m.hold(ctx, c.Partition)
-	if err != nil {
-		return err
-	}
-	defer m.letGo(f)
-	defer m.lock()()
-	if f.epoch == c.Epoch {
-		f.released = true
-	}
-	return nil
 }
 
 func (m *memory) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Applied, error) {
@@ -307,134 +142,112 @@ func (m *memory) Apply(ctx context.Context, batch []ledger.Slice) ([]ledger.Appl
 			return nil, err
 		}
 	}
-	claims := map[*ledger.Claim]bool{}
-	for _, s := range batch {
-		if s.Claim == nil || !m.gave(s.Claim) || claims[s.Claim] {
-			return nil, schemas.Errorf(schemas.Invalid, "apply a batch", "a slice has no claim of this ledger, or one that another has")
-		}
-		claims[s.Claim] = true
-	}
-	for _, s := range slices.SortedFunc(slices.Values(batch), func(a, b ledger.Slice) int { return int(a.Claim.ID - b.Claim.ID) }) {
-		f, err := m.hold(ctx, s.Claim.Partition)
-		if err != nil {
-			return nil, err
-		}
-		defer m.letGo(f)
-	}
+	all, err := m.Process.Apply(ctx, batch)
 	defer m.lock()()
-	m.applies++
-	var out []ledger.Applied
-	for _, s := range batch {
-		out = append(out, m.apply(s))
-	}
-	return out, nil
-}
-
-// gave reports whether a claim is one of this ledger's.
-func (m *memory) gave(c *ledger.Claim) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Contains(m.given, c)
-}
-
-func (m *memory) apply(s ledger.Slice) ledger.Applied {
-	f := m.fence(s.Claim.Partition)
-	a := ledger.Applied{Claim: s.Claim, Waiting: m.waiting}
-	if err := ledgertest.CheckSlice(s); err != nil {
-		return m.refused(a, err)
-	}
-	if f.epoch != s.Claim.Epoch {
-		a.Fenced = true
-		return a
-	}
-	if m.refuse != nil {
-		if a.Refused = m.refuse(s); a.Refused != nil {
-			return a
+	for i, a := range all {
+		switch {
+		case a.Refused != nil:
+			m.wrong = append(m.wrong, a.Refused.Error())
+		case !a.Fenced:
+			m.note(batch[i])
 		}
 	}
-	if s.From != f.stored.Offset {
-		return m.refused(a, &ledger.ContinuityError{Partition: s.Claim.Partition, Stored: f.stored.Offset, From: s.From})
-	}
-	for i, r := range s.Records {
+	return all, err
+}
+
+// note notes what a slice has written. The caller holds mu.
+func (m *memory) note(s ledger.Slice) {
+	number := s.Claim.Partition.Number
+	for _, r := range s.Records {
 		if r.Broken != "" {
 			m.broken = append(m.broken, r)
-			a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Quarantined, Reason: r.Broken})
 			continue
 		}
-		m.lines = append(m.lines, fmt.Sprintf("%d/%d %s", s.Claim.Partition.Number, r.Offset, r.ID))
-		if r.Filtered {
-			a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Filtered, Reason: gate.ReasonType})
-			continue
-		}
-		a.Outcomes = append(a.Outcomes, gate.Outcome{Record: i, Decision: gate.Applied, Reason: gate.ReasonArrival})
-		a.Actions = append(a.Actions, ledger.Action{Claim: s.Claim.ID, LaneSeq: r.Offset, EventID: r.ID, Record: i})
+		m.lines = append(m.lines, fmt.Sprintf("%d/%d %s", number, r.Offset, r.ID))
 	}
-	next := s.Next
-	s.Claim.Next = next
-	f.stored, f.high = &next, max(f.high, next.Offset)
-	if n := len(s.Records); n > 0 {
-		f.appended = s.Records[n-1].AppendTime
-	}
-	return a
+	m.read[number] = s.Next.Offset
 }
 
-// refused refuses a slice; check tells of it.
-func (m *memory) refused(a ledger.Applied, err error) ledger.Applied {
-	m.wrong = append(m.wrong, err.Error())
-	a.Refused = err
-	return a
-}
-
-func (m *memory) NextDeadline(_ context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error) {
-	left := map[int32]time.Duration{}
-	for _, c := range claims {
-		if m.deadline == nil {
-			continue
-		}
-		if d, ok := m.deadline(c); ok {
-			left[c.ID] = d
-		}
-	}
-	return left, nil
-}
-
-func (m *memory) Expire(_ context.Context, c *ledger.Claim) (ledger.Applied, error) {
-	if m.onExpire == nil {
-		return ledger.Applied{}, errors.New("nothing was due")
-	}
-	return m.onExpire(c)
-}
-
-func (m *memory) Now(context.Context) (time.Time, error) {
-	if m.now != nil {
-		return m.now(), nil
-	}
-	return time.Now(), nil
+func (m *memory) NextDeadline(ctx context.Context, claims []*ledger.Claim) (map[int32]time.Duration, error) {
+	m.overdue.Store(true)
+	return m.Process.NextDeadline(ctx, claims)
 }
 
 func (m *memory) CaughtUp(ctx context.Context, at time.Time, claims []*ledger.Claim) error {
-	if now, _ := m.Now(ctx); at.After(now) {
-		at = now
+	if err := m.Process.CaughtUp(ctx, at, claims); err != nil {
+		return err
 	}
 	defer m.lock()()
 	for _, c := range claims {
-		if f := m.fences[c.Partition]; f == nil || f.epoch != c.Epoch {
-			continue
-		}
-		if m.caughtUp == nil {
-			m.caughtUp = map[int32]time.Time{}
-		}
 		m.caughtUp[c.Partition.Number] = at
 	}
 	return nil
 }
 
-// next is the stored position of a partition, -1 before the first claim.
-func (m *memory) next(number int32) int64 {
-	for p, f := range m.fences {
-		if p.Number == number && f.stored != nil {
-			return f.stored.Offset
+// take claims a partition again for another process, at an offset or, with -1, where the ledger stands. Whether it is clean says
+// whether the owner before has released it.
+func (m *memory) take(number int32, at int64) *ledger.Claim {
+	m.mu.Lock()
+	was := m.claims[slices.IndexFunc(m.claims, func(c *given) bool { return c.Partition.Number == number })]
+	m.mu.Unlock()
+	c, err := m.process("other").Claim(context.Background(), ledger.ClaimRequest{Partition: was.Partition, Partitions: was.partitions,
+		Confirm: func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
+			if at < 0 {
+				return ledger.Start{Position: *stored}, nil
+			}
+			st := ledger.Start{Position: ledger.Position{Offset: at, LeaderEpoch: -1}}
+			if stored != nil {
+				st.Seek = &ledger.Seek{From: stored.Offset, To: at}
+			}
+			return st, nil
+		}})
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// place moves a partition to an offset and releases it.
+func (m *memory) place(t *testing.T, number int32, at int64) {
+	t.Helper()
+	if err := m.Release(t.Context(), m.take(number, at)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restore puts another ledger in the place of one that nothing runs on: all that it knows is how far partitions were read, of
+// partition 0 that it was to an offset.
+func (m *memory) restore(t *testing.T, at int64) {
+	t.Helper()
+	m.empty()
+	m.read[0] = at
+	for number, next := range m.read {
+		m.place(t, number, next)
+	}
+}
+
+// accept accepts what is stopped.
+func (m *memory) accept(t *testing.T) {
+	t.Helper()
+	if _, err := m.db.Accept(t.Context(), ledger.StopFilter{Subscription: testGroup}, ledger.Acceptance{By: "ann", Reason: "seen"}, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// onExpire sets what is called before waits end.
+func (m *memory) onExpire(do func()) {
+	m.db.SetHook(func(_ context.Context, c ledgertest.Call) error {
+		if c.Op == "expire" && c.Point == ledgertest.Before {
+			do()
 		}
+		return nil
+	})
+}
+
+// next is where a partition is read on, -1 before the first claim.
+func (m *memory) next(number int32) int64 {
+	if at, ok := m.read[number]; ok {
+		return at
 	}
 	return -1
 }

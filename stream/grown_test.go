@@ -13,7 +13,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
 )
 
@@ -99,26 +98,15 @@ func TestMisplacedWaitsForTheBrokers(t *testing.T) {
 func TestGapInATopicThatHasGrown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.Produce(0, 1)
-	m := newMemory()
-	var due atomic.Bool
-	m.deadline = func(*ledger.Claim) (time.Duration, bool) {
-		if due.Load() {
-			return -time.Hour, true
-		}
-		return time.Hour, true
-	}
-	m.onExpire = func(*ledger.Claim) (ledger.Applied, error) {
-		t.Error("the wait has ended")
-		return ledger.Applied{}, nil
-	}
-	m.waiting = true
+	r.Send(versioned(1, 1), versioned(3, 3))
+	m := newMemory(hourly)
+	m.onExpire(func() { t.Error("the wait has ended") })
 	cfg := r.config(m, newLanes())
 	cfg.TopicLook = time.Hour
 	run := r.start(cfg)
-	m.until(t, "the record", func() bool { return len(m.lines) == 1 })
+	m.until(t, "the records", func() bool { return len(m.lines) == 2 })
 	r.Grow(2)
-	due.Store(true)
+	m.db.Pass(2 * time.Hour)
 	if e := run.stopOf(t, 0); e.Reason != owner.StopPartitions {
 		t.Errorf("stopped for %v", e)
 	}
@@ -128,25 +116,15 @@ func TestGapInATopicThatHasGrown(t *testing.T) {
 func TestGapWaitsForTheNumberOfPartitions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 1)
-	r.Produce(0, 1)
-	m := newMemory()
-	var due, known atomic.Bool
-	m.deadline = func(*ledger.Claim) (time.Duration, bool) {
-		if due.Load() {
-			return -time.Hour, true
-		}
-		return time.Hour, true
-	}
+	r.Send(versioned(1, 1), versioned(3, 3))
+	m := newMemory(hourly)
+	var known atomic.Bool
 	ended := make(chan bool, 100) // whether that was known
-	m.onExpire = func(c *ledger.Claim) (ledger.Applied, error) {
-		ended <- known.Load()
-		return ledger.Applied{Claim: c}, nil
-	}
-	m.waiting = true
+	m.onExpire(func() { ended <- known.Load() })
 	cfg := r.config(m, newLanes())
 	cfg.TopicLook = time.Hour
 	r.start(cfg)
-	m.until(t, "the record", func() bool { return len(m.lines) == 1 })
+	m.until(t, "the records", func() bool { return len(m.lines) == 2 })
 	asked := make(chan struct{})
 	r.Cluster.ControlKey(int16(kmsg.Metadata), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		r.Cluster.KeepControl()
@@ -159,7 +137,7 @@ func TestGapWaitsForTheNumberOfPartitions(t *testing.T) {
 		}
 		return r.Knowing(req.(*kmsg.MetadataRequest), 1, kerr.KafkaStorageError.Code), nil, true
 	})
-	due.Store(true)
+	m.db.Pass(2 * time.Hour)
 	for range 12 {
 		select {
 		case <-asked:
@@ -220,13 +198,12 @@ func TestGrownRunsWhatIsOpen(t *testing.T) {
 		t.Errorf("%v reports of three partitions", n)
 	}
 	run.stop(t)
-	defer m.lock()()
 	if len(m.lines) != 1 || len(m.wrong) > 0 {
 		t.Errorf("decided: %q, wrong: %q", m.lines, m.wrong)
 	}
-	for p, f := range m.fences {
-		if p.Number < 2 && !f.released {
-			t.Errorf("partition %d was not given back", p.Number)
+	for number := range int32(2) {
+		if m.take(number, -1).Unclean {
+			t.Errorf("partition %d was not given back", number)
 		}
 	}
 }

@@ -23,21 +23,24 @@ func realLedger(t *testing.T, p gate.Policy) (*ledger.Ledger, *ledger.Namespace)
 
 func namespace(t *testing.T, l *ledger.Ledger, p gate.Policy) *ledger.Namespace {
 	t.Helper()
-	n, err := l.Namespace(t.Context(), ledger.Spec{
-		Name: testGroup, Owner: t.Name(), Policy: p,
-		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}},
-	})
+	n, err := l.Namespace(t.Context(), spec(t.Name(), p))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// arrival orders by arrival: dedupe only. versions waits for gaps.
+func spec(owner string, p gate.Policy) ledger.Spec {
+	return ledger.Spec{Name: testGroup, Owner: owner, Policy: p,
+		Actions: []ledger.ActionSpec{{Name: "run", Destination: "acme/agent", OnDead: ledger.Park}}}
+}
+
+// arrival orders by arrival: dedupe only. versions waits for gaps, hourly for an hour.
 var (
 	arrival  = gate.Policy{Order: gate.OrderArrival, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip, MaxPerEntity: 100, MaxBuffered: 1000}
 	versions = gate.Policy{Order: gate.OrderVersion, Start: gate.StartAny, Equal: gate.EqualApply, Then: gate.ThenSkip,
 		GapWait: 400 * time.Millisecond, MaxPerEntity: 100, MaxBuffered: 1000, FutureSkew: time.Minute}
+	hourly = func() gate.Policy { p := versions; p.GapWait = time.Hour; return p }()
 )
 
 func versioned(i int, version int64) *kgo.Record {

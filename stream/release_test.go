@@ -52,10 +52,8 @@ func TestClaimThatFailsStaysUnclean(t *testing.T) {
 	if m.claims[1].Unclean {
 		t.Error("a clean claim that failed made the next one unclean")
 	}
-	for _, f := range m.fences {
-		f.released = false // the process was killed
-	}
 	m.mu.Unlock()
+	m.take(0, -1) // by a process that is killed
 	fails.Store(2)
 	run = r.start(r.config(m, lanes))
 	run.untilRunning(t, 1)

@@ -1,8 +1,10 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/forebay-io/forebay/stream/internal/streamtest"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/owner"
 )
@@ -57,10 +60,10 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 		}, func(r *rig) ledger.Stop {
 			return ledger.Stop{Kind: "below_log_start", From: 3, To: 5, Resume: 5, Records: 2, FirstAt: r.AppendTime(2), LastAt: r.AppendTime(5)}
 		}, &ledger.Seek{From: 3, To: 5}, []string{"0/5 e5", "0/6 e6"}},
-		{"log end before it", func(_ *testing.T, _ *rig, m *memory) { m.store(0, 9, -1) }, func(r *rig) ledger.Stop {
+		{"log end before it", func(t *testing.T, _ *rig, m *memory) { m.place(t, 0, 9) }, func(r *rig) ledger.Stop {
 			return ledger.Stop{Kind: "above_log_end", From: 3, To: 9, Resume: 3, Records: 6, FirstAt: r.AppendTime(2), LastAt: r.AppendTime(2)}
 		}, &ledger.Seek{From: 9, To: 3}, []string{"0/3 e9"}},
-		{"lost ledger history", func(_ *testing.T, _ *rig, m *memory) { m.store(0, 1, -1) }, func(r *rig) ledger.Stop {
+		{"lost ledger history", func(t *testing.T, _ *rig, m *memory) { m.restore(t, 1) }, func(r *rig) ledger.Stop {
 			return ledger.Stop{Kind: "ledger_behind", From: 1, To: 3, Resume: 1, Records: 2, FirstAt: r.AppendTime(1), LastAt: r.AppendTime(2)}
 		}, nil, []string{"0/1 e1", "0/2 e2", "0/3 e9"}},
 		{"rewind past the dedupe window", func(_ *testing.T, r *rig, m *memory) {
@@ -94,7 +97,7 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 				t.Errorf("read on before it was accepted: %q", m.lines)
 			}
 
-			m.accept(t, 0)
+			m.accept(t)
 			if tt.name != "log start beyond the next offset" {
 				r.Produce(0, 9)
 			}
@@ -102,8 +105,8 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 			if d := cmp.Diff(tt.seek, m.lastClaim().Seek); d != "" {
 				t.Errorf("the move is recorded as\n%s", d)
 			}
-			if m.outcomes[1] != "accepted" {
-				t.Errorf("the acceptance was not used: %v", m.outcomes)
+			if m.lastClaim().accepted != 1 {
+				t.Error("the acceptance was not used")
 			}
 			if n := counter(t, reg, "forebay_stream_stops_total"); n != 1 {
 				t.Errorf("%v stops are counted, want one however often it was looked at", n)
@@ -126,7 +129,7 @@ func TestStopSaysWhatIsConcernedAndGoesOnWhenAccepted(t *testing.T) {
 func TestStopStandsWhenTheLogGrowsOverIt(t *testing.T) {
 	t.Parallel()
 	r, m := ranThree(t)
-	m.store(0, 5, -1) // the log had been longer
+	m.place(t, 0, 5) // the log had been longer
 	m.lines = nil
 	run := r.start(lookOften(r.config(m, newLanes())))
 	first := run.stopOf(t, 0)
@@ -141,7 +144,7 @@ func TestStopStandsWhenTheLogGrowsOverIt(t *testing.T) {
 	if e := run.stopOf(t, 0); !e.Stop.Same(first.Stop) {
 		t.Errorf("after a restart stopped for %v", e)
 	}
-	m.accept(t, 0)
+	m.accept(t)
 	m.until(t, "what is behind the cut", func() bool { return slices.Equal(m.lines, []string{"0/3 e3", "0/4 e4", "0/5 e5"}) })
 }
 
@@ -166,17 +169,20 @@ func TestLargerLossNeedsItsOwnAcceptance(t *testing.T) {
 	run := r.start(r.config(m, newLanes())) // looks in seconds: not before it ends
 	run.stopOf(t, 0)
 	run.stop(t)
-	m.accept(t, 0)
+	m.accept(t)
 	lose(6)
 	m.lines = nil
 	run = r.start(lookOften(r.config(m, newLanes())))
 	if e := run.stopOf(t, 0); e.Stop.Records != 3 || e.Stop.Accepted != nil {
 		t.Errorf("stopped for %+v", e.Stop)
 	}
-	m.accept(t, 0)
+	if all := m.db.Stops(ledger.StopFilter{}); len(all) != 1 || all[0].ID != 2 {
+		t.Errorf("it does not replace the first: %+v", all)
+	}
+	m.accept(t)
 	m.until(t, "the rest", func() bool { return slices.Equal(m.lines, []string{"0/6 e6"}) })
-	if m.outcomes[1] != "replaced" || m.outcomes[2] != "accepted" {
-		t.Errorf("outcomes %v", m.outcomes)
+	if id := m.lastClaim().accepted; id != 2 {
+		t.Errorf("what was accepted of stop %d was used", id)
 	}
 }
 
@@ -184,17 +190,10 @@ func TestLargerLossNeedsItsOwnAcceptance(t *testing.T) {
 func TestStopIsStoredInTheEnd(t *testing.T) {
 	t.Parallel()
 	r, m := ranThree(t)
-	m.store(0, 5, -1)
-	refuse := make(chan struct{})
-	m.onReport = func() error {
-		select {
-		case <-refuse:
-			return nil
-		default:
-			return errors.New("the database is away")
-		}
-	}
-	run := r.start(lookOften(r.config(m, newLanes())))
+	m.place(t, 0, 5)
+	from := &unreported{memory: m}
+	from.away.Store(true)
+	run := r.start(lookOften(r.config(from, newLanes())))
 	first := run.stopOf(t, 0)
 	r.Produce(0, 3, 4, 5)
 	looked := counterOf(m)
@@ -202,10 +201,25 @@ func TestStopIsStoredInTheEnd(t *testing.T) {
 	if e := run.stopOf(t, 0); !e.Stop.Same(first.Stop) || e.Stop.ID != 0 {
 		t.Errorf("now stopped for %v", e)
 	}
-	close(refuse)
-	m.until(t, "a stored report", func() bool { return len(m.stops) == 1 })
-	m.accept(t, 0)
+	from.away.Store(false)
+	if !streamtest.Until(func() bool { return len(m.db.Stops(ledger.StopFilter{})) == 1 }) {
+		t.Fatal("no report is stored")
+	}
+	m.accept(t)
 	m.until(t, "the rest", func() bool { return m.next(0) == 6 })
+}
+
+// unreported is a ledger that takes no report while it is away.
+type unreported struct {
+	*memory
+	away atomic.Bool
+}
+
+func (u *unreported) Report(ctx context.Context, s ledger.Stop, epoch int64) (ledger.Stop, error) {
+	if u.away.Load() {
+		return s, errors.New("the database is away")
+	}
+	return u.memory.Report(ctx, s, epoch)
 }
 
 // Through the real ledger: a topic that was deleted and created again stops, and once that is accepted it is read from

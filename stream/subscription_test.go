@@ -44,10 +44,8 @@ func TestRecordsReachLedgerAndLanesInOrder(t *testing.T) {
 	if !ok || at.At != 5 || at.Metadata != r.marker(5) {
 		t.Errorf("mirror is %+v %q", at.Offset, at.Metadata)
 	}
-	for _, f := range m.fences {
-		if !f.released {
-			t.Error("fence not released")
-		}
+	if m.take(0, -1).Unclean {
+		t.Error("fence not released")
 	}
 	m.check(t)
 }
@@ -113,7 +111,9 @@ func TestBeginStoredOnce(t *testing.T) {
 	r.Produce(1, 4)
 	m := newMemory()
 	// What an earlier start stored wins, and a partition that it did not know begins at 0.
-	m.begin = map[ledger.Partition]int64{{Topic: testTopic, TopicID: r.TopicID(), Number: 0}: 2}
+	if _, err := m.Begin(t.Context(), map[ledger.Partition]int64{{Topic: testTopic, TopicID: r.TopicID(), Number: 0}: 2}); err != nil {
+		t.Fatal(err)
+	}
 	cfg := r.config(m, newLanes())
 	cfg.Begin = owner.Begin{}
 	run := r.start(cfg)
@@ -210,11 +210,7 @@ func TestFencedOwnerClaimsAgain(t *testing.T) {
 	m, lanes := newMemory(), newLanes()
 	run := r.start(r.config(m, lanes))
 	m.until(t, "first read", func() bool { return m.next(0) == 1 })
-	m.mu.Lock()
-	for _, f := range m.fences {
-		f.epoch++ // somebody takes the fence
-	}
-	m.mu.Unlock()
+	m.take(0, -1)
 	r.Produce(0, 2, 3)
 	m.until(t, "all read", func() bool { return m.next(0) == 3 })
 	run.stop(t)

@@ -3,7 +3,6 @@ package stream
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -19,14 +18,18 @@ func TestBatchesOfTooManyRecords(t *testing.T) {
 	t.Parallel()
 	const limit, many = 256 << 10, 20_000
 	r := newRig(t, 1)
-	zip := r.NewClient(kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.ProducerBatchMaxBytes(8<<20), kgo.ProducerLinger(time.Second),
+	zip := r.NewClient(kgo.ProducerBatchCompression(kgo.GzipCompression()), kgo.ProducerBatchMaxBytes(8<<20), kgo.ManualFlushing(),
 		kgo.MaxBufferedRecords(2*many))
 	r.Produce(0, 0)
-	var batch []*kgo.Record
+	ctx := r.Ctx()
 	for range many {
-		batch = append(batch, &kgo.Record{Topic: testTopic, Key: []byte("k")})
+		zip.Produce(ctx, &kgo.Record{Topic: testTopic, Key: []byte("k")}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
 	}
-	if err := zip.ProduceSync(r.Ctx(), batch...).FirstErr(); err != nil {
+	if err := zip.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.Produce(0, many+1)

@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
 
 // listed returns the entities of all pages, and that no page has more than it may.
@@ -43,7 +44,7 @@ func TestEntitiesAreListed(t *testing.T) {
 	f.apply(c, seq(0, "b", 1), seq(1, "a", 1), seq(2, "a", 4), seq(3, "a", 5), seq(4, "c", 7), seq(5, "b", 2))
 	f.apply(f.claim(2), seq(0, "a", 3))
 	other := f.namespace(func(s *ledger.Spec) { s.Name, s.Policy.Then, s.Policy.GapWait = "pay.charge", gate.ThenPark, time.Hour })
-	far, err := other.Claim(t.Context(), ledger.ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: at(0)})
+	far, err := other.Claim(t.Context(), ledger.ClaimRequest{Partition: partition(0), Partitions: 8, Confirm: ledgertest.Stay})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,6 @@
 package inbox
 
 import (
-	"context"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"testing"
@@ -11,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
@@ -88,51 +85,22 @@ func random(t *testing.T) *rand.Rand {
 
 func pick[T any](r *rand.Rand, of ...T) T { return of[r.IntN(len(of))] }
 
-func partition(n int32) ledger.Partition {
-	return ledger.Partition{Topic: "events.acme.github", TopicID: ledger.TopicID{1}, Number: n}
-}
-
-// at is a Confirm that starts where the ledger stands, else at offset.
-func at(offset int64) func(context.Context, *ledger.Position) (ledger.Start, error) {
-	return func(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
-		if stored != nil {
-			return ledger.Start{Position: *stored}, nil
-		}
-		return ledger.Start{Position: ledger.Position{Offset: offset, LeaderEpoch: -1}}, nil
-	}
-}
+var (
+	partition = ledgertest.Partition
+	seq       = ledgertest.Seq
+	record    = ledgertest.Record
+	slice     = ledgertest.Slice
+	decisions = ledgertest.Decisions
+	actionID  = ledgertest.ActionID
+)
 
 func (f *fixture) claim(number int32) *ledger.Claim {
 	f.t.Helper()
-	c, err := f.n.Claim(f.t.Context(), ledger.ClaimRequest{Partition: partition(number), Partitions: 8, Confirm: at(0)})
+	c, err := f.n.Claim(f.t.Context(), ledger.ClaimRequest{Partition: partition(number), Partitions: 8, Confirm: ledgertest.Stay})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return c
-}
-
-// seq is a record of kind sequence.
-func seq(offset int64, entity string, value int64) ledger.Record {
-	return record(offset, fmt.Sprintf("%s-%d", entity, value), entity, schemas.Version{Kind: schemas.Sequence, Value: value})
-}
-
-func record(offset int64, id, entity string, v schemas.Version) ledger.Record {
-	r := ledger.Record{
-		LeaderEpoch: 3, Source: "/acme/github", ID: id, Type: "com.github.issues.labeled", ReceivedAt: time.Unix(1_700_000_000, 0).UTC(),
-		Packed: func() []byte { return []byte("packed " + id) },
-	}
-	r.Offset, r.AppendTime, r.Key = offset, time.Unix(1_700_000_001, 0).UTC(), schemas.NewEventKey(r.Source, id)
-	r.Hash, r.Entity, r.Version, r.Payload = schemas.HashBody([]byte(id)), schemas.EntityKey(entity), v, schemas.Snapshot
-	return r
-}
-
-// slice is a slice of one claim up to behind its last record.
-func slice(c *ledger.Claim, records ...ledger.Record) ledger.Slice {
-	next := c.Next
-	if n := len(records); n > 0 {
-		next = ledger.Position{Offset: records[n-1].Offset + 1, LeaderEpoch: records[n-1].LeaderEpoch}
-	}
-	return ledger.Slice{Claim: c, From: c.Next.Offset, Records: records, Next: next}
 }
 
 func (f *fixture) apply(c *ledger.Claim, records ...ledger.Record) ledger.Applied {
@@ -142,14 +110,6 @@ func (f *fixture) apply(c *ledger.Claim, records ...ledger.Record) ledger.Applie
 		f.t.Fatal(err)
 	}
 	return out[0]
-}
-
-// decisions of an Applied, as "0:applied/first".
-func decisions(a ledger.Applied) (out []string) {
-	for _, o := range a.Outcomes {
-		out = append(out, fmt.Sprintf("%d:%s/%s", o.Record, o.Decision, o.Reason))
-	}
-	return out
 }
 
 func (f *fixture) record(results ...ledger.Result) {
@@ -167,11 +127,6 @@ func (f *fixture) turnWindow() {
 	if err != nil || len(swept.Opened) != 1 {
 		f.t.Fatal(swept, err)
 	}
-}
-
-// actionID is the id of an event's action run.
-func actionID(event string) schemas.ActionID {
-	return schemas.NewActionID("acme.triage", 0, "/acme/github", event, "run")
 }
 
 // die makes an action a dead letter.

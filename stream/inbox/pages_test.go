@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -22,7 +23,7 @@ func crowd(t *testing.T, rng *rand.Rand) *fixture {
 		for _, name := range []string{"acme.triage", "acme.other"} {
 			n := f.namespace(func(s *ledger.Spec) { s.Name, s.Policy.Equal = name, gate.EqualFirst })
 			for part := range int32(3) {
-				c, err := n.Claim(t.Context(), ledger.ClaimRequest{Partition: partition(part), Partitions: 8, Confirm: at(0)})
+				c, err := n.Claim(t.Context(), ledger.ClaimRequest{Partition: partition(part), Partitions: 8, Confirm: ledgertest.Stay})
 				if err != nil {
 					t.Fatal(err)
 				}

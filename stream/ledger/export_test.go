@@ -13,12 +13,7 @@ import (
 )
 
 // For the conformance suite.
-var (
-	TestPartition = partition
-	TestSlice     = slice
-	TestDecisions = decisions
-	TestLanes     = lanes
-)
+var TestLanes = lanes
 
 // TestDatabase is an empty ledger on Postgres, for tests from outside of this package.
 type TestDatabase struct {

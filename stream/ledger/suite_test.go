@@ -14,6 +14,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
 )
 
 // property is one thing that every ledger does, stated through what a process sees of it.
@@ -71,23 +72,18 @@ func (f *fixture) ctx() context.Context { return f.Context() }
 // partitions is how many the suite's topic has.
 const partitions = 8
 
-// What the tests inside of the package write and read, too.
 var (
-	partition = ledger.TestPartition
-	slice     = ledger.TestSlice
-	decisions = ledger.TestDecisions // as "0:applied/first", "-1:applied/released"
-	lanes     = ledger.TestLanes     // as "1:id:run"
+	partition = ledgertest.Partition
+	where     = ledgertest.Stay
+	seq       = ledgertest.Seq
+	record    = ledgertest.Record
+	slice     = ledgertest.Slice
+	decisions = ledgertest.Decisions
+	actionID  = ledgertest.ActionID
+	lanes     = ledger.TestLanes // as "1:id:run"
 )
 
 type confirm = func(context.Context, *ledger.Position) (ledger.Start, error)
-
-// where starts where the ledger stands, else at 0.
-func where(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
-	if stored != nil {
-		return ledger.Start{Position: *stored}, nil
-	}
-	return ledger.Start{Position: ledger.Position{LeaderEpoch: -1}}, nil
-}
 
 // to moves to an offset, as an operator asks.
 func to(offset, accepted int64) confirm {
@@ -144,11 +140,6 @@ func (f *fixture) standing(number int32) (st ledger.Standing, stored *ledger.Pos
 		f.Fatal(err)
 	}
 	return st, stored
-}
-
-// seq is a record of kind sequence.
-func seq(offset int64, entity string, value int64) ledger.Record {
-	return record(offset, fmt.Sprintf("%s-%d", entity, value), entity, schemas.Version{Kind: schemas.Sequence, Value: value})
 }
 
 func filtered(r ledger.Record) ledger.Record {
@@ -259,16 +250,4 @@ func states(actions []ledger.Action) (out []string) {
 
 func near(a, b time.Time) bool { return a.Sub(b).Abs() < 30*time.Second }
 
-// record is an event of the suite's source.
-func record(offset int64, id, entity string, v schemas.Version) ledger.Record {
-	r := ledger.Record{
-		LeaderEpoch: 3, Source: source, ID: id, Type: "com.github.issues.labeled", ReceivedAt: time.Unix(1_700_000_000, 0).UTC(),
-		Packed: func() []byte { return []byte("packed " + id) },
-	}
-	r.Offset, r.AppendTime, r.Key = offset, time.Unix(1_700_000_001, 0).UTC(), schemas.NewEventKey(r.Source, id)
-	r.Hash, r.Entity, r.Version, r.Payload = schemas.HashBody([]byte(id)), schemas.EntityKey(entity), v, schemas.Snapshot
-	r.Size = int64(len(r.Packed()))
-	return r
-}
-
-const source = "/acme/github"
+const source = ledgertest.Source

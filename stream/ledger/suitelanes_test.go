@@ -315,10 +315,6 @@ var copying = []property{
 	}},
 }
 
-func actionID(event string) schemas.ActionID {
-	return schemas.NewActionID(subscription, 0, source, event, "run")
-}
-
 // ask asks something of an action.
 func (f *fixture) ask(id schemas.ActionID, kind ledger.CommandKind, d ledger.CommandDetail) {
 	f.Helper()

@@ -59,7 +59,7 @@ var rules = []rule{
 		reason: "the inbox is what operators ask: nothing on the way of an event rests on it, and the ledger least of all",
 	},
 	{
-		scope: []string{"stream/ledger/internal/pg"}, forbid: []string{"stream"}, deep: true,
+		scope: []string{"stream/ledger/internal/pg"}, forbid: []string{"stream"}, allow: []string{"stream/internal/retry"}, deep: true,
 		reason: "how one speaks to Postgres is a leaf: what is said, of fences and events, is the ledger's",
 	},
 	{

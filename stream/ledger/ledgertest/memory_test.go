@@ -3,12 +3,10 @@ package ledgertest_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/ledgertest"
@@ -36,31 +34,18 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-var here = ledger.Partition{Topic: "events.acme.github", TopicID: ledger.TopicID{1}}
-
 func (r *rig) claim(p *ledgertest.Process) *ledger.Claim {
 	r.Helper()
-	c, err := p.Claim(r.Context(), ledger.ClaimRequest{Partition: here, Partitions: 1, Confirm: stay})
+	c, err := p.Claim(r.Context(), ledger.ClaimRequest{Partition: ledgertest.Partition(0), Partitions: 1, Confirm: ledgertest.Stay})
 	if err != nil {
 		r.Fatal(err)
 	}
 	return c
 }
 
-func stay(_ context.Context, stored *ledger.Position) (ledger.Start, error) {
-	if stored != nil {
-		return ledger.Start{Position: *stored}, nil
-	}
-	return ledger.Start{}, nil
-}
-
 // batch is the next event of one entity, skipping some.
 func batch(c *ledger.Claim, value int64) []ledger.Slice {
-	offset, id := c.Next.Offset, fmt.Sprint(value)
-	r := ledger.Record{Source: "/acme/github", ID: id, Type: "t", Packed: func() []byte { return []byte(id) }}
-	r.Offset, r.Key, r.Entity = offset, schemas.NewEventKey("/acme/github", id), "e"
-	r.Version = schemas.Version{Kind: schemas.Sequence, Value: value}
-	return []ledger.Slice{{Claim: c, From: offset, Records: []ledger.Record{r}, Next: ledger.Position{Offset: offset + 1}}}
+	return []ledger.Slice{ledgertest.Slice(c, ledgertest.Seq(c.Next.Offset, "e", value))}
 }
 
 func (r *rig) apply(p *ledgertest.Process, c *ledger.Claim, value int64) ledger.Applied {

@@ -100,7 +100,7 @@ func (p *Process) report(s ledger.Stop, epoch int64, op string) (ledger.Stop, er
 	if old != nil && old.Same(&s) {
 		return old.Stop, nil
 	}
-	if err := CheckStop(s); err != nil {
+	if err := checkStop(s); err != nil {
 		return s, badData{err}
 	}
 	if old != nil {
@@ -110,6 +110,17 @@ func (p *Process) report(s ledger.Stop, epoch int64, op string) (ledger.Stop, er
 	s.FoundAt, s.FoundBy, s.Detail, s.Accepted = m.now(), ledger.Clean(p.spec.Owner, 200), ledger.Clean(s.Detail, 2000), nil
 	m.stops = append(m.stops, &stop{Stop: s})
 	return s, nil
+}
+
+// checkStop returns why the database refuses a stop.
+func checkStop(s ledger.Stop) error {
+	switch {
+	case !slices.Contains(stopKinds, s.Kind):
+		return schemas.Errorf(schemas.Unavailable, "report a stop", "kind %q is none of %q", s.Kind, stopKinds)
+	case s.From > s.To && s.Kind != recreated, s.Resume < 0, s.Records < -1, s.Partition.Number < 0:
+		return schemas.Errorf(schemas.Unavailable, "report a stop", "from %d to %d, going on at %d, of %d records", s.From, s.To, s.Resume, s.Records)
+	}
+	return nil
 }
 
 // Stops is [ledger.Ledger.Stops].

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/internal/retry"
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
@@ -170,14 +171,7 @@ func (p *Process) read(ctx context.Context, op string, do func() error) error {
 
 // backoff waits before try number n, as the ledger does, but without chance: a history is to repeat itself.
 func backoff(ctx context.Context, n int) error {
-	t := time.NewTimer(min(5*time.Millisecond<<min(n-1, 10), time.Second))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return retry.Sleep(ctx, min(5*time.Millisecond<<min(n-1, 10), time.Second))
 }
 
 func unavailable(op string, err error) error {

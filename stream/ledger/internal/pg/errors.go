@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/forebay-io/forebay/stream/internal/retry"
 )
 
 // Trouble is what an error of the database means for a transaction.
@@ -125,14 +127,7 @@ func Backoff(ctx context.Context, n int) error {
 		return ctx.Err()
 	}
 	limit := min(10*time.Millisecond<<min(n-1, 10), 2*time.Second)
-	t := time.NewTimer(rand.N(limit))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
+	return retry.Sleep(ctx, rand.N(limit))
 }
 
 // Clean makes text fit for a text column: valid UTF-8, no NUL, at most limit bytes.
