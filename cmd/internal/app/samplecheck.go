@@ -69,7 +69,7 @@ func (s *sampleCheck) subscription(at nameInTeam) error {
 	if err != nil {
 		return err // config.Load has checked it
 	}
-	by, types := policy.Senders{Own: sub.Senders.Own == config.SendersDrop, Automation: sub.Senders.Automation == config.SendersDrop}, reader.Globs(sub.Types)
+	types := reader.Globs(sub.Types)
 	for _, source := range s.c.SourcesOf(at.team, at.name) {
 		events, err := s.of(source)
 		if err != nil {
@@ -89,17 +89,26 @@ func (s *sampleCheck) subscription(at nameInTeam) error {
 			if source.Thin != nil && !e.Deleted {
 				continue
 			}
-			for i, a := range sub.Actions {
-				to, _ := s.c.Destination(at.team, a.To) // config.Load has found it
-				action := sink.Action{ID: schemas.NewActionID(at.team+"."+at.name, 0, e.Source, e.ID, a.Name), Name: a.Name, Subscription: at.team + "." + at.name,
-					Destination: to.FullName(), Attempt: 1, Event: e.Event}
-				if v, _ := by.Before(context.Background(), action); v.Status != "" {
-					continue
-				}
-				if err := s.action(fmt.Sprintf("%s.actions[%d]", path, i), a, to, action, e); err != nil {
-					return err
-				}
+			if err := s.actions(at, sub, e); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// actions tries the actions of a subscription for one event that it selects.
+func (s *sampleCheck) actions(at nameInTeam, sub *config.Subscription, e sampleEvent) error {
+	by := policy.Senders{Own: sub.Senders.Own == config.SendersDrop, Automation: sub.Senders.Automation == config.SendersDrop}
+	for i, a := range sub.Actions {
+		to, _ := s.c.Destination(at.team, a.To) // config.Load has found it
+		action := sink.Action{ID: schemas.NewActionID(at.team+"."+at.name, 0, e.Source, e.ID, a.Name), Name: a.Name, Subscription: at.team + "." + at.name,
+			Destination: to.FullName(), Attempt: 1, Event: e.Event}
+		if v, _ := by.Before(context.Background(), action); v.Status != "" {
+			continue
+		}
+		if err := s.action(fmt.Sprintf("teams.%s.subscriptions.%s.actions[%d]", at.team, at.name, i), a, to, action, e); err != nil {
+			return err
 		}
 	}
 	return nil
