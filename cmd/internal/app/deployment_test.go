@@ -87,6 +87,7 @@ func (a *agent) wait(t *testing.T, n int) []call {
 type deployment struct {
 	t       *testing.T
 	text    string
+	edit    func(*config.Config) // what no file has; nil: nothing
 	cluster *kfake.Cluster
 	log     *slog.Logger  // default: warnings, to the test's output
 	drain   time.Duration // how long a process may take to end; default: 50 s
@@ -173,6 +174,9 @@ func (r *deployment) load(roles ...config.Role) *config.Config {
 	c, err := config.Load(config.Options{Path: "forebay.yaml", Data: []byte(r.text), Roles: roles})
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	if r.edit != nil {
+		r.edit(c)
 	}
 	return c
 }
