@@ -94,7 +94,7 @@ func Examine(ctx context.Context, cfg Config) (*Examined, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "postgres url cannot be parsed")
 	}
-	to.RuntimeParams["search_path"], to.RuntimeParams["application_name"] = cfg.settings(false)["search_path"], "forebay doctor"
+	pg.Set(&to.Config, map[string]string{"search_path": cfg.settings(false)["search_path"], "application_name": "forebay doctor"})
 	pg.Only(&to.Config, cfg.May)
 	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {

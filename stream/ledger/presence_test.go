@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -188,17 +189,10 @@ func (f *fixture) ended(l *looker) {
 func TestTransactionPoolingIsRefused(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	p := startPooler(t, f.cfg)
-	at, err := url.Parse(f.cfg.URL.Reveal())
-	if err != nil {
-		t.Fatal(err)
+	cfg := startPooler(t, f.cfg, false)
+	if _, err := Migrate(t.Context(), cfg); schemas.KindOf(err) != schemas.Invalid || !errors.Is(err, errPooled) {
+		t.Error(err)
 	}
-	at.Host = p.Addr().String()
-	q := at.Query()
-	q.Set("sslmode", "disable")
-	at.RawQuery = q.Encode()
-	cfg := f.cfg
-	cfg.URL = schemas.NewSecret(at.String())
 	l, err := Open(t.Context(), cfg)
 	if err == nil {
 		l.Close()
@@ -208,19 +202,50 @@ func TestTransactionPoolingIsRefused(t *testing.T) {
 	}
 }
 
-// startPooler starts a pooler with one session of the server, for whoever has a transaction.
-func startPooler(t *testing.T, cfg Config) net.Listener {
+// A pooler in session mode takes few parameters of a connection, and is as good as the server: what a session needs is set by a statement, and a
+// ledger is in its own schema.
+func TestSessionPooling(t *testing.T) {
+	t.Parallel()
+	direct := emptySchema(t)
+	cfg := startPooler(t, direct, true)
+	if _, err := Migrate(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if x, err := Examine(t.Context(), cfg); err != nil || x.Migration != nil {
+		t.Errorf("%+v %v", x, err)
+	}
+	l, same := open(t, cfg), open(t, direct)
+	for i, p := range l.db.Pools() {
+		var got [2]string
+		for j, p := range []*Pool{p, same.db.Pools()[i]} {
+			if err := p.QueryRow(t.Context(), `SELECT string_agg(name || ' = ' || setting, E'\n' ORDER BY name) FROM pg_settings WHERE source = 'session'`).Scan(&got[j]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got[0] != got[1] || !strings.Contains(got[0], `search_path = "`+cfg.Schema+`"`) || !strings.Contains(got[0], "\nstatement_timeout = ") {
+			t.Errorf("pool %d has\n%s\nbehind a pooler, and without\n%s", i, got[0], got[1])
+		}
+	}
+	(&fixture{t: t, cfg: cfg, l: l}).namespace()
+}
+
+// startPooler starts a pooler, in session mode or with one session of the server for whoever has a transaction, and returns the configuration
+// of a ledger behind it.
+func startPooler(t *testing.T, cfg Config, sessions bool) Config {
 	t.Helper()
-	to, err := pgconn.ParseConfig(cfg.URL.Reveal())
+	direct := cfg.URL.Reveal()
+	at, err := url.Parse(direct)
 	if err != nil {
 		t.Fatal(err)
 	}
-	to.RuntimeParams["search_path"] = cfg.Schema
-	conn, err := pgconn.ConnectConfig(t.Context(), to)
-	if err != nil {
-		t.Fatal(err)
+	connect := func() (*pgconn.HijackedConn, error) {
+		conn, err := pgconn.Connect(context.WithoutCancel(t.Context()), direct)
+		if err != nil {
+			return nil, err
+		}
+		return conn.Hijack()
 	}
-	server, err := conn.Hijack()
+	server, err := connect()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,18 +261,42 @@ func startPooler(t *testing.T, cfg Config) net.Listener {
 			if err != nil {
 				return
 			}
-			go pooled(c, server, &session)
+			go func() {
+				defer c.Close()
+				if !sessions {
+					pooled(c, server, &session)
+				} else if own, err := connect(); err == nil {
+					defer own.Conn.Close()
+					pooled(c, own, new(sync.Mutex))
+				}
+			}()
 		}
 	}()
-	return l
+	at.Host = l.Addr().String()
+	q := at.Query()
+	q.Set("sslmode", "disable")
+	at.RawQuery = q.Encode()
+	cfg.URL = schemas.NewSecret(at.String())
+	return cfg
 }
 
-// pooled serves one client.
+// pooled serves one client. Its connection may have the parameters that PgBouncer takes.
 func pooled(c net.Conn, server *pgconn.HijackedConn, session *sync.Mutex) {
-	defer c.Close()
 	client := pgproto3.NewBackend(c, c)
-	if _, err := client.ReceiveStartupMessage(); err != nil {
+	first, err := client.ReceiveStartupMessage()
+	if err != nil {
 		return
+	}
+	start, ok := first.(*pgproto3.StartupMessage)
+	if !ok {
+		return // a request to cancel
+	}
+	for name := range start.Parameters {
+		if !slices.Contains([]string{"user", "database", "application_name", "client_encoding", "datestyle", "timezone", "standard_conforming_strings"}, strings.ToLower(name)) {
+			client.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "08P01", Message: "unsupported startup parameter: " + name})
+			_ = client.Flush()
+			return
+		}
 	}
 	client.Send(&pgproto3.AuthenticationOk{})
 	for name, value := range server.ParameterStatuses {

@@ -39,7 +39,7 @@ const (
 // first in conn's search_path. Calls may overlap: the later ones wait and find nothing to do. op is what errors say was tried.
 func Up(ctx context.Context, conn *pgx.ConnConfig, schema, op string, log *slog.Logger) (ran []string, err error) {
 	own := conn.Copy()
-	own.RuntimeParams["lock_timeout"], own.RuntimeParams["statement_timeout"] = lockWait, "0" // whatever the role has by default
+	pg.Set(&own.Config, map[string]string{"lock_timeout": lockWait, "statement_timeout": "0"}) // whatever the role has by default
 	db := stdlib.OpenDB(*own)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	if err := createSchema(ctx, db, schema); err != nil {

@@ -3,12 +3,14 @@ package pg
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -31,7 +33,7 @@ import (
 // So work goes on T after the last answer at the latest, and the time of one try later: within 30 s. All connections that
 // are idle then are given up too, or each next try would take the next hung one.
 //
-// All of it is set for the session, so that what a role or a database has by default does not apply. A COMMIT has no limit on
+// All of it is set for the session by its first statement, so that what a role or a database has by default does not apply to what follows. A COMMIT has no limit on
 // the server, which ends these timers before it commits: one would not undo it, but end its wait for a synchronous standby.
 // So would a request to cancel, and none is sent; see wire in commit.go.
 type Deadlines struct{ Tx time.Duration }
@@ -99,21 +101,39 @@ func Only(c *pgconn.Config, may func(network, address string) error) {
 	}
 }
 
-// transactionTimeout is the first major version of Postgres that has the setting transaction_timeout.
-const transactionTimeout = 17
-
-// limitTransactions sets transaction_timeout on servers that have it. It cannot be a parameter of the connection, because
-// an older server refuses a connection with a setting that it does not know.
-func limitTransactions(ctx context.Context, conn *pgx.Conn, within time.Duration) error {
-	if !knowsTransactionTimeout(conn.PgConn()) {
-		return nil
-	}
-	_, err := conn.Exec(ctx, `SELECT set_config('transaction_timeout', $1, false)`, Milliseconds(within))
-	return err
-}
+// transactionTimeout is a setting that servers have from Postgres 17 on.
+const transactionTimeout = "transaction_timeout"
 
 func knowsTransactionTimeout(conn *pgconn.PgConn) bool {
 	var major int
 	_, err := fmt.Sscanf(conn.ParameterStatus("server_version"), "%d", &major)
-	return err == nil && major >= transactionTimeout
+	return err == nil && major >= 17
+}
+
+// setWithin bounds the statement of Set, on a server that has just answered.
+const setWithin = 10 * time.Second
+
+// Set has each connection of a configuration begin with settings, after those that it has been given before. They are no parameters of the
+// connection: an older server refuses one that it does not know, and a pooler all but a few, or drops them without a word.
+func Set(c *pgconn.Config, settings map[string]string) {
+	before := c.AfterConnect
+	c.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if before != nil {
+			if err := before(ctx, conn); err != nil {
+				return err
+			}
+		}
+		var calls []string
+		var params [][]byte
+		for _, name := range slices.Sorted(maps.Keys(settings)) {
+			if name == transactionTimeout && !knowsTransactionTimeout(conn) {
+				continue
+			}
+			params = append(params, []byte(name), []byte(settings[name]))
+			calls = append(calls, fmt.Sprintf("set_config($%d, $%d, false)", len(params)-1, len(params)))
+		}
+		ctx, cancel := context.WithTimeout(ctx, setWithin)
+		defer cancel()
+		return conn.ExecParams(ctx, "SELECT "+strings.Join(calls, ", "), params, nil, nil, nil).Read().Err
+	}
 }

@@ -48,7 +48,9 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 	if err != nil {
 		return nil, errors.New("postgres url cannot be parsed") // pgx would repeat it
 	}
-	maps.Copy(cfg.ConnConfig.RuntimeParams, settings)
+	settings = maps.Clone(settings)
+	settings[transactionTimeout] = Milliseconds(within * 9 / 10)
+	Set(&cfg.ConnConfig.Config, settings)
 	cfg.MaxConns = conns
 	cfg.MinConns, cfg.MinIdleConns = 0, 0
 	cfg.MaxConnIdleTime = min(cfg.MaxConnIdleTime, sessionIdle/2)
@@ -59,7 +61,6 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 	keeps := cfg.ConnConfig.OnPgError
 	cfg.ConnConfig.OnPgError = func(c *pgconn.PgConn, err *pgconn.PgError) bool { return err.Code != readOnly && keeps(c, err) }
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
-	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error { return limitTransactions(ctx, conn, within*9/10) }
 	cfg.ShouldPing = s.dead
 	made, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
