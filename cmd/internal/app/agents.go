@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -66,14 +65,6 @@ func (a *App) bindAgents() error {
 		limits := a.limits(agentsShare)
 		a.door(a.agents, limits, false)
 		a.lessThanWanted(a.agents, limits)
-	}
-	return err
-}
-
-func (a *App) serveAgents(ctx context.Context) error {
-	err := a.agents.serve()
-	if ctx.Err() == nil && err == nil {
-		err = errors.New("agents listener: closed")
 	}
 	return err
 }

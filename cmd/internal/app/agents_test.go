@@ -167,3 +167,35 @@ func TestLedgerIsNotOpenYet(t *testing.T) {
 func keysOf(secret string) *callback.Keys {
 	return callback.NewKeys([]schemas.Secret{schemas.NewSecret(secret)})
 }
+
+// TestResultsAreTakenToTheEnd: a process that stops takes results for as long as what it has called runs: one that is refused is work that is done
+// again.
+func TestResultsAreTakenToTheEnd(t *testing.T) {
+	t.Parallel()
+	a, held := newTaker(t), make(chan struct{})
+	release := sync.OnceFunc(func() { close(held) })
+	defer release()
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.Config.Handler.ServeHTTP(w, r)
+		if r.Header.Get("Ce-Id") == "slow-1" {
+			<-held
+		}
+	}))
+	t.Cleanup(front.Close)
+	r := deploy(t, front.URL, newLedger(t), true)
+	withAgents(t, r, "{deadline: 10m}")
+	p := r.run(config.RoleIntake, config.RoleStream)
+	p.accepted("orders", "orders-secret", order("o", 1))
+	call := a.wait(t, "o-1", 1)[0]
+	url, token := call.Get("Forebay-Result-Url"), call.Get("Forebay-Action-Token")
+	getUntil(t, strings.TrimSuffix(url, "/result"), token, func(body string) bool { return strings.Contains(body, `"status":"processing"`) })
+	p.accepted("orders", "orders-secret", order("slow", 1))
+	a.wait(t, "slow-1", 1)
+	p.stop()
+	p.unready("stopping")
+	if status, body := ask(t, "POST", url, token, `{"status": "done"}`); status != http.StatusAccepted {
+		t.Errorf("a result while the process stops: %d %s", status, body)
+	}
+	release()
+	p.clean()
+}

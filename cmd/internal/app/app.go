@@ -161,7 +161,7 @@ func (a *App) Start() (err error) {
 
 // closeListeners closes what a failed start has bound.
 func (a *App) closeListeners() {
-	for _, l := range a.healthListeners() {
+	for _, l := range a.lasting() {
 		l.Close()
 	}
 	if a.intake != nil && a.intake.listener != nil {
@@ -170,9 +170,10 @@ func (a *App) closeListeners() {
 	}
 }
 
-// healthListeners returns the listeners that say how the process is. They are stopped last, so that they can say that it is not ready.
-func (a *App) healthListeners() (list []*listener) {
-	for _, l := range []*listener{a.operator, a.health} {
+// lasting returns the listeners that serve while the process stops: those that say how it is, so that they can say that it is not ready, and that for
+// agents, since what reports a result is not told of it.
+func (a *App) lasting() (list []*listener) {
+	for _, l := range []*listener{a.agents, a.operator, a.health} {
 		if l != nil {
 			list = append(list, l)
 		}
@@ -239,9 +240,9 @@ func (a *App) Run(ctx context.Context) error {
 	watching.Go(func() { a.cfg.Service.Watch(watched, a.pulse.beats) })
 	defer watching.Wait()
 	defer over()
-	// The listeners for health are not in the group: they are stopped last, so that /readyz says meanwhile that the process is stopping.
-	served := make(chan error, len(a.healthListeners())) // how each of them ended; drain receives it
-	for _, l := range a.healthListeners() {
+	// These listeners are not in the group: they are stopped last, so that /readyz says meanwhile that the process is stopping.
+	served := make(chan error, len(a.lasting())) // how each of them ended; drain receives it
+	for _, l := range a.lasting() {
 		go func() { served <- l.ended() }()
 	}
 
@@ -250,7 +251,7 @@ func (a *App) Run(ctx context.Context) error {
 		select {
 		case err := <-served:
 			served <- nil // for drain
-			return cmp.Or(err, errors.New("the operator or the health listener was closed"))
+			return cmp.Or(err, errors.New("a listener was closed"))
 		case <-gctx.Done():
 			return nil
 		}
@@ -259,9 +260,6 @@ func (a *App) Run(ctx context.Context) error {
 		g.Go(func() error { return a.intake.serve(gctx) })
 		g.Go(func() error { a.intake.ids.run(gctx); return nil })
 		g.Go(func() error { return a.intake.agents.Run(gctx) })
-	}
-	if a.agents != nil {
-		g.Go(func() error { return a.serveAgents(gctx) })
 	}
 	g.Go(func() error { return a.runRoles(gctx) })
 	g.Go(func() error { a.waits.run(gctx); return nil })
@@ -303,18 +301,18 @@ func (a *App) stopWithin(ctx context.Context, g *errgroup.Group, served <-chan e
 	}
 }
 
-// drain stops the parts: first the intake and the server for agents, then the parts of g, then what these use, last the listeners that say
-// how the process is, each of which sends one error to served. It returns the first error of a part of g.
+// drain stops the parts: first the intake, then the parts of g, then the server for agents and what all these use, last the listeners that say
+// how the process is. Each of lasting sends one error to served. It returns the first error of a part of g.
 func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error) error {
 	var intakeStops sync.WaitGroup
 	if a.intake != nil {
 		intakeStops.Go(func() { a.intake.stop(ctx) })
 	}
+	err := g.Wait()
+	intakeStops.Wait()
 	if a.agents != nil {
 		a.stopAgents(ctx)
 	}
-	err := g.Wait()
-	intakeStops.Wait()
 	if a.waits != nil {
 		a.waits.close(ctx)
 	}
@@ -322,7 +320,7 @@ func (a *App) drain(ctx context.Context, g *errgroup.Group, served <-chan error)
 		a.stream.close(ctx)
 	}
 	a.telemetry.close(ctx)
-	for _, l := range a.healthListeners() {
+	for _, l := range a.lasting() {
 		l.shutdown(ctx)
 		if err := <-served; err != nil {
 			a.log.Warn("listener", "error", err)
