@@ -18,8 +18,8 @@ func (f *fixture) restorable() (restore func()) {
 	tables := f.texts(`SELECT c.relname::text FROM pg_class c WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'`)
 	kept := f.cfg.Schema + "_kept"
 	admin(f.t, f.cfg.URL.Reveal(), `CREATE SCHEMA `+kept)
-	f.t.Cleanup(func() { admin(f.t, f.cfg.URL.Reveal(), `DROP SCHEMA `+kept+` CASCADE`) }) // the schema beside it is another test's next
-	columns := map[string]string{}                                                         // that are not generated
+	f.t.Cleanup(func() { admin(f.t, f.cfg.URL.Reveal(), `DROP SCHEMA `+kept+` CASCADE`) })
+	columns := map[string]string{} // that are not generated
 	for _, table := range tables {
 		columns[table] = f.texts(`SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute WHERE attrelid = '` + table + `'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''`)[0]
 		f.exec(`CREATE TABLE ` + kept + `.` + table + ` AS TABLE ` + table)

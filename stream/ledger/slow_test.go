@@ -35,14 +35,15 @@ func (f *fixture) trigger(body string) {
 		CREATE TRIGGER refuse BEFORE INSERT ON `+window+` FOR EACH ROW EXECUTE FUNCTION refuse()`)
 }
 
-// What a role has by default neither ends our statements nor our transactions, nor leaves them without end.
+// What a role has by default neither ends our statements nor our transactions, nor leaves them without end: only the statement that sets ours has the
+// role's.
 func TestDefaultsOfTheRoleDoNotApply(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	role := "r_" + f.cfg.Schema
 	url := f.cfg.URL.Reveal()
-	admin(t, url, `CREATE ROLE `+role+` LOGIN SUPERUSER PASSWORD 'x'; ALTER ROLE `+role+` SET statement_timeout = '1ms'; ALTER ROLE `+role+` SET lock_timeout = '1ms';
-		ALTER ROLE `+role+` SET idle_in_transaction_session_timeout = '1ms'; ALTER ROLE `+role+` SET idle_session_timeout = '1ms'`)
+	admin(t, url, `CREATE ROLE `+role+` LOGIN SUPERUSER PASSWORD 'x'; ALTER ROLE `+role+` SET statement_timeout = '1s'; ALTER ROLE `+role+` SET lock_timeout = '1s';
+		ALTER ROLE `+role+` SET idle_in_transaction_session_timeout = '1s'; ALTER ROLE `+role+` SET idle_session_timeout = '1s'`)
 	t.Cleanup(func() { admin(t, url, `DROP ROLE `+role) })
 	g := f.reopen(func(c *Config) { c.URL = asRole(t, c.URL, role) })
 	for _, p := range g.l.db.Pools() {
@@ -58,7 +59,7 @@ func TestDefaultsOfTheRoleDoNotApply(t *testing.T) {
 		}
 	}
 	c := g.claim(0)
-	f.trigger(`PERFORM pg_sleep(0.01);`)
+	f.trigger(`PERFORM pg_sleep(0.6);`)
 	if a := g.apply(c, seq(0, "e", 1), seq(1, "e", 2)); len(a.Actions) != 2 {
 		t.Error(decisions(a))
 	}

@@ -33,7 +33,7 @@ import (
 // So work goes on T after the last answer at the latest, and the time of one try later: within 30 s. All connections that
 // are idle then are given up too, or each next try would take the next hung one.
 //
-// All of it is set for the session, so that what a role or a database has by default does not apply. A COMMIT has no limit on
+// All of it is set for the session by its first statement, so that what a role or a database has by default does not apply to what follows. A COMMIT has no limit on
 // the server, which ends these timers before it commits: one would not undo it, but end its wait for a synchronous standby.
 // So would a request to cancel, and none is sent; see wire in commit.go.
 type Deadlines struct{ Tx time.Duration }
