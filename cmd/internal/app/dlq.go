@@ -36,16 +36,15 @@ func (d *deadLettersAPI) query(ctx context.Context, f *api.DeadLetterFilter) (bo
 	if err := names.OneOf("class", f.Class, deadClasses()); err != nil {
 		return nil, nil, err
 	}
-	if f.Group == "" || f.Cursor != "" && len(f.Group) == groupLength { // a further page of a whole one: it may have none any more
-		return box, inDoubt, nil
+	switch whole := len(f.Group) == groupLength; {
+	case f.Group == "" || f.Cursor != "" && whole: // a group may have none any more on a further page
+	case f.Cursor != "":
+		return nil, nil, schemas.Errorf(schemas.Invalid, "", "group %s is cut off: a further page needs the whole name, as the items of the first page have it", f.Group)
+	default:
+		f.Group, err = d.group(ctx, box, f.Team, f.Group)
+		err = d.s.a.hintOtherLedgers(f.Team, err)
 	}
-	switch group, err := d.group(ctx, box, f.Team, f.Group); {
-	case err == nil:
-		f.Group = group
-	case f.Cursor == "" || schemas.KindOf(err) != schemas.NotFound:
-		return nil, nil, d.s.a.hintOtherLedgers(f.Team, err)
-	}
-	return box, inDoubt, nil
+	return box, inDoubt, err
 }
 
 // none returns why there are no dead letters that a filter takes, if that is a slip: a bulk command must not look as if it had done its work.

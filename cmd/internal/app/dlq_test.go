@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -169,34 +168,6 @@ func (f *idle) die(c *ledger.Claim, n int64) (ids []string) {
 		ids = append(ids, string(id))
 	}
 	return ids
-}
-
-// TestPagesOfAGroupThatIsCutOff: each page is of the group whose name begins so, and not of the name as it was typed.
-func TestPagesOfAGroupThatIsCutOff(t *testing.T) {
-	t.Parallel()
-	f := unowned(t, newLedger(t))
-	d := &deadLettersAPI{*f.inbox}
-	ids := f.die(f.claim(), 3)
-	all, err := d.DeadLetters(t.Context(), api.DeadLetterFilter{Limit: 10})
-	if err != nil || len(all.Items) != 3 || len(all.Items[0].Group) != groupLength {
-		t.Fatalf("%+v %v", all.Items, err)
-	}
-	for _, length := range []int{5, groupLength} {
-		of, got := api.DeadLetterFilter{Group: all.Items[0].Group[:length], Limit: 2}, []string(nil)
-		for range 2 {
-			page, err := d.DeadLetters(t.Context(), of)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, i := range page.Items {
-				got = append(got, i.ID)
-			}
-			of.Cursor = page.Next
-		}
-		if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(ids))) {
-			t.Errorf("%d letters of it: %v, want %v", length, got, ids)
-		}
-	}
 }
 
 // TestDeadLettersOfATeamThatIsLeftOut: a slip in a team's file at the start of a process ends none of its subscriptions, nor those that read its sources.

@@ -393,6 +393,9 @@ func eachDeadLetter(ctx context.Context, client *api.Client, filter deadLetterFi
 			return nil
 		}
 		query.Cursor = page.Next
+		if query.Group != "" { // it may be cut off: further pages need the whole
+			query.Group = page.Items[0].Group
+		}
 	}
 }
 

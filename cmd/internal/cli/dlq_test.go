@@ -27,7 +27,8 @@ type deadListener struct {
 	asked  []string // "verb id"
 	refuse map[string]schemas.Kind
 
-	uncounted bool // the last list was asked for without what waits behind each
+	group     string // of the last page
+	uncounted bool   // the last list was asked for without what waits behind each
 }
 
 func (l *deadListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -44,6 +45,7 @@ func (l *deadListener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if from == 0 {
 			l.query, l.uncounted = r.URL.Query().Get("group")+r.URL.Query().Get("class"), r.URL.Query().Get("behind") == "false"
 		}
+		l.group = r.URL.Query().Get("group")
 		page := api.Page[api.DeadLetterItem]{Items: l.items[from:min(from+2, len(l.items))]}
 		if from+2 < len(l.items) {
 			page.Next = fmt.Sprint(from + 2)
@@ -89,7 +91,7 @@ func (l *deadListener) run(t *testing.T, args ...string) (code int, stdout, stde
 func TestReplayInBulk(t *testing.T) {
 	t.Parallel()
 	l := &deadListener{refuse: map[string]schemas.Kind{"c": schemas.Conflict}, items: []api.DeadLetterItem{
-		{ID: "a", Status: "dead_letter"}, {ID: "b", Status: "dead_letter", Flagged: true}, {ID: "c", Status: "dead_letter"},
+		{ID: "a", Group: "f00ba4", Status: "dead_letter"}, {ID: "b", Status: "dead_letter", Flagged: true}, {ID: "c", Group: "f00ba4", Status: "dead_letter"},
 		{ID: "d", Status: "unknown"}, {ID: "e", Status: "dead_letter"},
 	}}
 	why := []string{"--reason", "x", "--rate", "10000"}
@@ -103,6 +105,9 @@ func TestReplayInBulk(t *testing.T) {
 		code, _, errs := l.run(t, append(args, why...)...)
 		if code != exitOK || strings.Join(l.asked, ",") != want {
 			t.Errorf("%q: %d %q %s", args, code, l.asked, errs)
+		}
+		if l.group != "" && l.group != "f00ba4" {
+			t.Errorf("%q: further pages are of group %s", args, l.group)
 		}
 	}
 	code, out, errs := l.run(t, append([]string{"replay", "--class", "rejected", "-o", "id"}, why...)...)

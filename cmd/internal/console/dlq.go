@@ -49,6 +49,9 @@ func (c *Console) deadLetters(ctx context.Context, r *http.Request) (any, error)
 	if p.Page, err = c.API.DeadLetters(ctx, f); err != nil {
 		return p, err
 	}
+	if f.Group != "" && len(p.Page.Items) > 0 {
+		p.Query.Set("group", p.Page.Items[0].Group) // it may be cut off: further pages need the whole
+	}
 	p.turn(r.URL.Path, p.Page.Next)
 	return p, nil
 }

@@ -262,6 +262,7 @@ func (c *Console) ofGroup(ctx context.Context, p *dlqAskPage) (items []api.DeadL
 			return nil, nil, err
 		}
 		for _, i := range page.Items {
+			p.Of.Group = i.Group // as typed, it may be cut off: further pages need the whole
 			if why := leftOut(p, &i); why != "" {
 				left = append(left, dlqAskRow{i, "", why})
 				continue
