@@ -122,8 +122,8 @@ func poolConfig(text string) (*pgxpool.Config, error) {
 	return pool, nil
 }
 
-// Alone returns a URL as [CheckURL] takes it with every setting written out that pgx would otherwise take from the process, and whether
-// a connection may be made without TLS.
+// Alone returns a URL as [CheckURL] takes it with every setting written out that pgx would otherwise take from the process (the time zone as
+// UTC), and whether a connection may be made without TLS.
 func Alone(text string) (full string, plain bool, err error) {
 	u, err := parseURL(text)
 	if err != nil {
@@ -131,6 +131,10 @@ func Alone(text string) (full string, plain bool, err error) {
 	}
 	if os.Getenv("PGSERVICE") != "" {
 		return "", false, errors.New("cannot be used while PGSERVICE is set, which pgx would read: unset it")
+	}
+	if q := u.Query(); !q.Has("timezone") { // an empty one, a server refuses
+		q.Set("timezone", "UTC")
+		u.RawQuery = encoded(q)
 	}
 	full = writtenOut(u)
 	c, err := pgconn.ParseConfig(full)

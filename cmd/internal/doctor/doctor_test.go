@@ -279,7 +279,7 @@ func TestNetworks(t *testing.T) {
 	want(t, r, "destinations", Problem, "teams.acme.destinations.agent", "connection refused", "")
 	i.replace("https://127.0.0.1:1/hook", "https://localhost/hook")
 	i.replace(", allow_networks: [169.254.0.0/16, 127.0.0.0/8]", "")
-	want(t, i.look(), "destinations", Problem, "teams.acme.destinations.agent", "127.0.0.1", "forebay destinations get acme/agent")
+	want(t, i.look(), "config", Problem, "forebay.yaml", "localhost is in none of allow_networks", "forebay config check")
 }
 
 // TestNobodyAnswers: brokers and Postgres take connections and say nothing. Every check ends in its time and says that there was no answer.
