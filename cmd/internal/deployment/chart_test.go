@@ -255,7 +255,7 @@ func TestStreamIsAskedWhileItIsNotReady(t *testing.T) {
 // TestBudgets: a budget of Kubernetes has one of the two; with both it is refused.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	for part, want := range map[string][2]any{"intake": {1, nil}, "stream": {nil, 1}, "stream-billing": {nil, 1}} {
+	for part, want := range map[string][2]any{"intake": {1, nil}, "stream": {nil, 1}, "stream-billing": {2, nil}} {
 		b := find(manifests(t, "full"), "PodDisruptionBudget", "forebay-"+part)
 		if got := [2]any{at(b, "spec", "maxUnavailable"), at(b, "spec", "minAvailable")}; got != want {
 			t.Errorf("%s has maxUnavailable and minAvailable %v, want %v", part, got, want)
