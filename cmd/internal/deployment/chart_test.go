@@ -277,7 +277,7 @@ func TestScaling(t *testing.T) {
 		t.Error("a pod of the intake is taken away with what it has acknowledged on its volume")
 	}
 	s := find(list, "ScaledObject", "forebay-stream")
-	if query := fmt.Sprint(at(s, "spec", "triggers", "metadata", "query")); !strings.Contains(query, "forebay_stream_lag_seconds") || at(s, "spec", "scaleTargetRef", "name") != "forebay-stream" {
+	if query := fmt.Sprint(at(s, "spec", "triggers", "metadata", "query")); query != `max(forebay_stream_lag_seconds{namespace="forebay",subscription!="forebay.billing"})` || at(s, "spec", "scaleTargetRef", "name") != "forebay-stream" {
 		t.Errorf("the stream scales by %s", query)
 	}
 	for _, m := range list {
