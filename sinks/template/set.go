@@ -13,7 +13,7 @@ type Set struct {
 	base *Params
 	own  map[string]*Params // by "<team>.<subscription>/<action>"
 	// Elsewhere returns, by the same names, what an action gives that goes to another destination by now, of which something is open for this one. It
-	// is compiled when it is needed, and not to be changed once the Set is in use. nil: there are none.
+	// is compiled when it is needed, and not to be changed once the Set is in use. nil: there is none.
 	Elsewhere func(action string) (map[string]any, error)
 }
 

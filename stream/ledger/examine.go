@@ -94,19 +94,27 @@ func Examine(ctx context.Context, cfg Config) (*Examined, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "postgres url cannot be parsed")
 	}
-	pg.Set(&to.Config, map[string]string{"search_path": cfg.settings(false)["search_path"], "application_name": "forebay doctor"})
 	pg.Only(&to.Config, cfg.May)
 	conn, err := pgx.ConnectConfig(ctx, to)
 	if err != nil {
 		return nil, pg.Unavailable(op, err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	x, err := examine(ctx, conn, cfg)
+	tx, err := conn.Begin(ctx) // whose settings end with it: behind a pooler in transaction mode the session is others', too
 	if err != nil {
 		return nil, pg.Unavailable(op, err)
 	}
-	if x.Migration = schemaFits(ctx, conn, cfg.Schema, op); x.Migration == nil {
-		err = x.topics(ctx, conn)
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	_, err = tx.Exec(ctx, `SELECT set_config('search_path', $1, true), set_config('application_name', 'forebay doctor', true)`, cfg.settings(false)["search_path"])
+	if err != nil {
+		return nil, pg.Unavailable(op, err)
+	}
+	x, err := examine(ctx, tx, cfg)
+	if err != nil {
+		return nil, pg.Unavailable(op, err)
+	}
+	if x.Migration = schemaFits(ctx, tx, cfg.Schema, op); x.Migration == nil {
+		err = x.topics(ctx, tx)
 	}
 	if err != nil {
 		return nil, pg.Unavailable(op, err)
@@ -115,8 +123,8 @@ func Examine(ctx context.Context, cfg Config) (*Examined, error) {
 }
 
 // topics reads by how many partitions the claims know topics, those that subscriptions have gone over from left out.
-func (x *Examined) topics(ctx context.Context, conn *pgx.Conn) error {
-	rows, err := conn.Query(ctx, `SELECT topic, min(partitions) FROM topics WHERE left_at IS NULL GROUP BY topic`)
+func (x *Examined) topics(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `SELECT topic, min(partitions) FROM topics WHERE left_at IS NULL GROUP BY topic`)
 	if err != nil {
 		return err
 	}
@@ -127,14 +135,14 @@ func (x *Examined) topics(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-func examine(ctx context.Context, conn *pgx.Conn, cfg Config) (*Examined, error) {
+func examine(ctx context.Context, tx pgx.Tx, cfg Config) (*Examined, error) {
 	var x Examined
 	var server, reserved int
 	var commit, sync, pages string
 	var standby, readOnly bool
 	var clock time.Time
 	asked := time.Now()
-	err := conn.QueryRow(ctx, examineServer).Scan(&clock, &server, &x.Version, &x.Role, &commit, &sync, &pages, &x.Superuser, &standby, &readOnly, &x.Conns.Max, &reserved,
+	err := tx.QueryRow(ctx, examineServer).Scan(&clock, &server, &x.Version, &x.Role, &commit, &sync, &pages, &x.Superuser, &standby, &readOnly, &x.Conns.Max, &reserved,
 		&x.Conns.Reserved, &x.Conns.RoleLimit, &x.Conns.DatabaseLimit, &x.Conns.Used, &x.Conns.OfRole, &x.Conns.OfDatabase, &x.Conns.Ledgers)
 	if err != nil {
 		return nil, err
@@ -153,14 +161,14 @@ func examine(ctx context.Context, conn *pgx.Conn, cfg Config) (*Examined, error)
 	if pages == "off" { // which some file systems allow: a process starts
 		x.Lacks = append(x.Lacks, Lack{"full_page_writes is off: a crash in the middle of a write to disk would corrupt a page of the ledger", "ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf()"})
 	}
-	return &x, x.rights(ctx, conn, cfg.Schema)
+	return &x, x.rights(ctx, tx, cfg.Schema)
 }
 
 // rights finds what the role lacks to make the ledger, or to open and drop the tables of its windows.
-func (x *Examined) rights(ctx context.Context, conn *pgx.Conn, schema string) error {
+func (x *Examined) rights(ctx context.Context, tx pgx.Tx, schema string) error {
 	role, quoted := pgx.Identifier{x.Role}.Sanitize(), pgx.Identifier{schema}.Sanitize()
 	var there, makes, creates, uses bool
-	err := conn.QueryRow(ctx, `SELECT n.oid IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),
+	err := tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),
 	coalesce(has_schema_privilege(n.oid, 'CREATE'), false), coalesce(has_schema_privilege(n.oid, 'USAGE'), false)
 FROM (SELECT 1) one LEFT JOIN pg_namespace n ON n.nspname = $1`, schema).Scan(&there, &makes, &creates, &uses)
 	switch {
@@ -174,7 +182,7 @@ FROM (SELECT 1) one LEFT JOIN pg_namespace n ON n.nspname = $1`, schema).Scan(&t
 	case !uses || !creates:
 		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("role %s may not use schema %s or make tables in it, as a ledger does for each window of time", x.Role, schema), fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s", quoted, role)})
 	}
-	rows, err := conn.Query(ctx, `SELECT pg_get_userbyid(c.relowner)::text, count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+	rows, err := tx.Query(ctx, `SELECT pg_get_userbyid(c.relowner)::text, count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'USAGE') GROUP BY 1 ORDER BY 1`, schema)
 	if err != nil {
 		return err
@@ -190,8 +198,8 @@ WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner,
 }
 
 // schemaFits returns why this binary cannot use a schema as it stands.
-func schemaFits(ctx context.Context, conn *pgx.Conn, schema, op string) error {
-	have, want, found, err := migrate.Check(ctx, conn, schema, op)
+func schemaFits(ctx context.Context, tx pgx.Tx, schema, op string) error {
+	have, want, found, err := migrate.Check(ctx, tx, schema, op)
 	if err != nil {
 		return err
 	}

@@ -153,6 +153,9 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
+	if err := checkServer(ctx, cfg, "open the ledger", minServer); err != nil {
+		return nil, err
+	}
 	db := pg.NewServer(cfg.URL, pg.Deadlines{Tx: cfg.TxTimeout})
 	db.Only(cfg.May)
 	l := &Ledger{cfg: cfg, db: db, claiming: make(chan struct{}, max(1, cfg.MaxConns/2))}
@@ -220,22 +223,14 @@ var forgets = map[string]string{
 	"remote_write": "a standby that crashes as it takes over would forget what was acknowledged, since its disk is not waited for",
 }
 
-// check refuses a server that is too old, or whose settings could lose commits.
+// check refuses a server whose settings could lose commits, and a schema that this binary does not work with.
 func (l *Ledger) check(ctx context.Context) error {
 	const op = "open the ledger"
-	var (
-		server           int
-		commit, sync     string
-		session, another int
-	)
+	var commit, sync string
 	// The role's and database's settings are in force here: they are what the hot path's sessions get.
-	err := l.hot.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('synchronous_commit'),
-		current_setting('fsync'), pg_backend_pid()`).Scan(&server, &commit, &sync, &session)
+	err := l.hot.QueryRow(ctx, `SELECT current_setting('synchronous_commit'), current_setting('fsync')`).Scan(&commit, &sync)
 	if err != nil {
 		return pg.Unavailable(op, err)
-	}
-	if server < minServer {
-		return l.cfg.tooOld(op, server, minServer)
 	}
 	for _, l := range losesCommits(commit, sync) {
 		return schemas.Errorf(schemas.Invalid, op, "%s; %s", l.What, l.Fix)
@@ -243,11 +238,8 @@ func (l *Ledger) check(ctx context.Context) error {
 	if err := l.checkMigrations(ctx); err != nil {
 		return err
 	}
-	if err := l.quick.QueryRow(ctx, `SELECT id, pg_backend_pid() FROM identity`).Scan(&l.id, &another); err != nil {
+	if err := l.quick.QueryRow(ctx, `SELECT id FROM identity`).Scan(&l.id); err != nil {
 		return pg.Unavailable(op, err)
-	}
-	if session == another { // two connections, both of them open
-		return schemas.Errorf(schemas.Invalid, op, "%s: %w", l.cfg.Key, errPooled)
 	}
 	return nil
 }

@@ -309,10 +309,10 @@ func TestOldServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkServer(t.Context(), cfg, to, "migrate the ledger", minServer); err != nil {
+	if err := checkServer(t.Context(), cfg.withDefaults(), "migrate the ledger", minServer); err != nil {
 		t.Errorf("this one: %v", err)
 	}
-	err = checkServer(t.Context(), cfg, to, "migrate the ledger", 99*10_000)
+	err = checkServer(t.Context(), cfg.withDefaults(), "migrate the ledger", 99*10_000)
 	if schemas.KindOf(err) != schemas.Invalid || !strings.Contains(err.Error(), fmt.Sprintf("the server %s:%d, of teams.acme.subscriptions.triage.postgres.url, is PostgreSQL ", to.Host, to.Port)) ||
 		!strings.Contains(err.Error(), ", and 99 is the oldest that works: upgrade it, or name another one") {
 		t.Errorf("one from before 99: %v", err)

@@ -185,7 +185,7 @@ func (f *fixture) ended(l *looker) {
 	}
 }
 
-// A pooler in transaction mode gives two connections one session, and is refused.
+// A pooler in transaction mode gives two connections one session, and is refused. That session is others', too: no setting of ours stays in it.
 func TestTransactionPoolingIsRefused(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -198,7 +198,19 @@ func TestTransactionPoolingIsRefused(t *testing.T) {
 		l.Close()
 	}
 	if schemas.KindOf(err) != schemas.Invalid || !errors.Is(err, errPooled) {
+		t.Error(err)
+	}
+	if _, err := Examine(t.Context(), cfg); err != nil {
+		t.Error(err)
+	}
+	other, err := pgx.Connect(t.Context(), cfg.URL.Reveal())
+	if err != nil {
 		t.Fatal(err)
+	}
+	defer other.Close(t.Context())
+	var set string
+	if err := other.QueryRow(t.Context(), `SELECT coalesce(string_agg(name, ' '), '') FROM pg_settings WHERE source = 'session'`, pgx.QueryExecModeExec).Scan(&set); err != nil || set != "" {
+		t.Errorf("what another client gets has settings of ours: %s %v", set, err)
 	}
 }
 

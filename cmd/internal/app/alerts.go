@@ -17,7 +17,7 @@ func newAlerts(a *App) (*alerts.Notifier, error) {
 	cfg := alerts.Config{Rules: c.Rules(), Every: c.Every.Std(), Repeat: c.Repeat.Std(), Gatherer: a.registry, Logger: a.log, Registerer: a.registry}
 	for _, name := range sortedKeys(c.Receivers) {
 		d := c.Destination(name)
-		made, err := newSink(a.file(), d, a.log.With("receiver", name))
+		made, err := newSink(a.file(), d, nil, a.log.With("receiver", name))
 		if err != nil {
 			return nil, fmt.Errorf("receiver %s of alerts: %w", name, err)
 		}

@@ -54,7 +54,7 @@ alerts:
 	for _, status := range []string{"firing", "resolved"} {
 		body := `{"status":"` + status + `","alert":"ForebayLag","severity":"warning","summary":"acme.fulfil is behind <!here>.","labels":{"subscription":"acme.fulfil"},"runbook_url":"https://x.example/ForebayLag.md"}`
 		for _, name := range []string{"room", "oncall"} {
-			s, err := newSink(file, file.Alerts.Destination(name), slog.New(slog.DiscardHandler))
+			s, err := newSink(file, file.Alerts.Destination(name), nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Fatal(err)
 			}

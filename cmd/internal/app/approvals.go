@@ -15,6 +15,7 @@ import (
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/policy"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // approvalsAPI lists what waits for a person's word, and takes it.
@@ -108,18 +109,26 @@ func approvalItem(file *config.Config, a *ledger.Approval) api.ApprovalItem {
 	return item
 }
 
-// removed says that a file does not have the action any more that an approval lets run, and what to do; empty: it has, nobody knows while the team's file
+// removed says that a file does not have the action any more that an approval lets run, or not for where that goes, and what to do; empty: it has, nobody knows while the team's file
 // is left out, or while a process with a newer file may just have asked, or the approval has ended.
 func removed(file *config.Config, a *ledger.Approval) string {
 	at := nameInTeam{a.Team, a.Subscription}
+	actions := subscriptionIn(file, at).Actions
+	i := slices.IndexFunc(actions, func(one config.Action) bool { return one.Name == a.Action })
+	open := sink.Action{Subscription: at.team + "." + at.name, Destination: a.Destination}
+	was, mend := "any more (it was taken out, or renamed)", "write it again under that name"
 	switch {
 	case a.State != ledger.ApprovalWaiting && a.State != ledger.ApprovalApproved, file.LeftOut(a.Team), time.Since(a.AskedAt) < policy.NewerFile:
 		return ""
-	case slices.ContainsFunc(subscriptionIn(file, at).Actions, func(one config.Action) bool { return one.Name == a.Action }):
-		return ""
 	case file.Teams[at.team] == nil || file.Teams[at.team].Subscriptions[at.name] == nil:
 		return fmt.Sprintf("the file of this process has no subscription %s.%s any more, so no answer lets its action run: write it again", at.team, at.name)
+	case i >= 0:
+		why := file.Unfit(at.team, actions[i], open)
+		if why == nil {
+			return ""
+		}
+		was, mend = fmt.Sprintf("for %s (it goes elsewhere now: %v)", open.To(), why), "have it go there again"
 	}
-	return fmt.Sprintf("the file of this process has no action %s of %s.%s any more (it was taken out, or renamed), so no answer lets it run: write it again under that name, "+
-		"or discard it with `forebay dlq discard %s` once it is a dead letter, ten minutes after it was looked for", a.Action, at.team, at.name, a.ActionID)
+	return fmt.Sprintf("the file of this process has no action %s of %s.%s %s, so no answer lets it run: %s, "+
+		"or discard it with `forebay dlq discard %s` once it is a dead letter, ten minutes after it was looked for", a.Action, at.team, at.name, was, mend, a.ActionID)
 }

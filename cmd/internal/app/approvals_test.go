@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/ledger/pgtest"
 	"github.com/forebay-io/forebay/stream/policy"
 )
@@ -219,4 +221,23 @@ func TestRenamedActionKeepsItsApproval(t *testing.T) {
 	}
 	p.item("fulfil", "orders", "o-1", "applied", "done")
 	p.clean()
+}
+
+// TestApprovalOfWhatGoesElsewhere: what waits for where the action's `to:` does not lead any more says so, if the parameters that the action has now are
+// not for that.
+func TestApprovalOfWhatGoesElsewhere(t *testing.T) {
+	t.Parallel()
+	for params, want := range map[string]string{
+		"{body: later}": "",
+		"{text: later}": "the file of this process has no action run of acme.fulfil for agent (it goes elsewhere now: params.text means nothing there), so no answer lets it run: have it go there again, or ",
+	} {
+		to := map[string]string{"{body: later}": "other", "{text: later}": "chat"}[params]
+		r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
+		r.text = strings.NewReplacer("then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: "+to+", params: "+params+"}]",
+			"    destinations:\n", "    destinations:\n      other: {type: http, url: \"http://127.0.0.1:1\", allow_networks: [127.0.0.0/8]}\n      chat: {type: slack, token: xoxb-1, params: {channel: C0123456789}}\n").Replace(r.text)
+		a := &ledger.Approval{Team: "acme", Subscription: "fulfil", Action: "run", Destination: "acme/agent", State: ledger.ApprovalWaiting, AskedAt: time.Now().Add(-time.Hour)}
+		if got := removed(r.load(config.RoleStream), a); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q", params, got)
+		}
+	}
 }

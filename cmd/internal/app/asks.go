@@ -115,7 +115,7 @@ func (s *streams) tryQuestion(ctx context.Context, log *slog.Logger, a *ledger.A
 		act.FirstAt = *a.TellFirst
 	}
 	act.Made = a.Made
-	its, err := newSink(file, tells, log)
+	its, err := newSink(file, tells, nil, log)
 	if err != nil {
 		return ledger.Telling{Error: err.Error()}
 	}

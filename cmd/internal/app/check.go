@@ -25,7 +25,7 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 		_, bad := newFetchers(c, nil, nil)
 		problems = append(problems, bad...)
 		for _, d := range c.AllDestinations() {
-			s, err := newSink(c, d, slog.New(slog.DiscardHandler))
+			s, err := newSink(c, d, nil, slog.New(slog.DiscardHandler))
 			if err != nil {
 				problems = append(problems, c.Problem(d.Path(), err.Error()))
 				continue
@@ -39,7 +39,7 @@ func Check(c *config.Config, roles []config.Role) config.Problems {
 // Reach asks the sink of a destination whether that can be reached, without acting: its name is resolved and its addresses are judged, and
 // sinks that have servers of their own ask those. It returns nil for a sink that cannot tell.
 func Reach(ctx context.Context, c *config.Config, d config.NamedDestination) (err error) {
-	s, err := newSink(c, d, slog.New(slog.DiscardHandler))
+	s, err := newSink(c, d, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func TestEachAttemptHasAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := destinations(c, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	all, err := destinations(c, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -254,7 +254,7 @@ func TestPolicyOf(t *testing.T) {
 	r.text = strings.Replace(r.text, "retry: {min: 10ms, max: 100ms}", `timeout: 3s, retry: {attempts: 4, within: 2h, min: 5s, max: 6m}, concurrency: 7,
         rate: {limit: 8, per: 9m, burst: 10, on_limit: error}, breaker: {failures: 11, window: 18s, wait: 12s, max_wait: 13m, floor: 19}, max_hold: 14m, recovery: 15m, pause: {failures: 16, after: 17h}`, 1)
 	c := r.load(config.RoleStream)
-	all, err := destinations(c, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	all, err := destinations(c, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

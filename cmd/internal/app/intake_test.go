@@ -274,7 +274,7 @@ func TestAgentHasTheVersion(t *testing.T) {
 	defer server.Close()
 	s, err := newSink(&config.Config{}, config.NamedDestination{Name: "agent", Destination: &config.Destination{
 		Type: "http", Keys: &httpsink.Config{URL: server.URL}, AllowNetworks: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
-	}}, slog.New(slog.DiscardHandler))
+	}}, nil, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

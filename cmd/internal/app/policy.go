@@ -61,7 +61,7 @@ func (s *streams) sends(a sink.Action) (sum [32]byte, text string) {
 	shown := "the event's body:\n" + string(a.Event.Data)
 	team, _, _ := strings.Cut(a.Subscription, ".")
 	if d, ok := s.a.file().Destination(team, a.To()); ok && d.Keys != nil {
-		if params, err := paramsOf(s.a.file(), d); err == nil && params != nil {
+		if params, err := paramsOf(s.a.file(), d, s.a.file); err == nil && params != nil {
 			values, err := params.Render(a)
 			text, unfit := json.Marshal(values)
 			add(text)

@@ -60,7 +60,7 @@ func (s *streams) remake(before, now *config.Config) (*remade, error) {
 		if was, ok := old[name]; ok && sameDestination(before, was, now, d) {
 			continue
 		}
-		m, err := makeDestination(now, d, s.a.log)
+		m, err := makeDestination(now, d, s.a.file, s.a.log)
 		if err == nil {
 			m.Shared = s.destination(name).Shared // of one that was taken out and is back, too
 			made.list[name] = m
@@ -76,10 +76,10 @@ func (s *streams) remake(before, now *config.Config) (*remade, error) {
 	return made, nil
 }
 
-// sameDestination reports whether two configurations make the same of a destination: of its keys, and of the parameters of actions that go there or went.
+// sameDestination reports whether two configurations make the same of a destination: of its keys, and of the parameters of actions that go there.
 func sameDestination(before *config.Config, was config.NamedDestination, now *config.Config, is config.NamedDestination) bool {
 	return reflect.DeepEqual(was.Destination, is.Destination) && before.DirOf(was) == now.DirOf(is) && reflect.DeepEqual(before.ActionParams(was), now.ActionParams(is)) &&
-		reflect.DeepEqual(before.ParamsElsewhere(was), now.ParamsElsewhere(is)) && reflect.DeepEqual(before.HiddenOf(was), now.HiddenOf(is))
+		reflect.DeepEqual(before.HiddenOf(was), now.HiddenOf(is))
 }
 
 // discard closes sinks that are not used after all, and takes back the metrics of their destinations: the next reload may make them again.

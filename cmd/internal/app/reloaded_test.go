@@ -2,6 +2,7 @@ package app
 
 import (
 	"encoding/pem"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -21,8 +22,10 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
+	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream"
 	"github.com/forebay-io/forebay/stream/destination"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // beta is a second team, beside acme of deploymentText.
@@ -255,6 +258,32 @@ func TestMovedActionKeepsItsParams(t *testing.T) {
 		t.Errorf("at last sent %q", b)
 	}
 	p.clean()
+}
+
+// TestMovedActionIsReadInTheCurrentFile: where an action has gone elsewhere, and is edited there, the destination that it left is not made anew, and gives
+// what is open what the file has now.
+func TestMovedActionIsReadInTheCurrentFile(t *testing.T) {
+	t.Parallel()
+	load := func(body string) *config.Config {
+		r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
+		r.text = strings.NewReplacer("then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: other, params: {body: "+body+"}}]",
+			"    destinations:\n", "    destinations:\n      other: {type: http, url: \"http://127.0.0.1:1\", allow_networks: [127.0.0.0/8]}\n").Replace(r.text)
+		return r.load(config.RoleStream)
+	}
+	before, now := load("first"), load("second")
+	was, _ := before.Destination("acme", "agent")
+	is, _ := now.Destination("acme", "agent")
+	if !sameDestination(before, was, now, is) {
+		t.Error("another destination's parameters have it made anew")
+	}
+	params, err := paramsOf(before, was, func() *config.Config { return now })
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := params.Render(sink.Action{Name: "run", Subscription: "acme.fulfil", Destination: "acme/agent", Event: &schemas.Event{}})
+	if err != nil || got["body"] != "second" {
+		t.Errorf("%v %v", got, err)
+	}
 }
 
 // TestReloadThatFailsLeavesNothing: what was made before the failure is given up, so that the next reload can make it again.

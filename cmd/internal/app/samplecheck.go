@@ -129,7 +129,7 @@ func (s *sampleCheck) action(path string, of config.Action, to config.NamedDesti
 	set, there := s.params[a.Destination]
 	if !there {
 		var err error
-		if set, err = paramsOf(s.c, to); err != nil {
+		if set, err = paramsOf(s.c, to, nil); err != nil {
 			return err
 		}
 		s.params[a.Destination] = set

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,12 +30,12 @@ func buildVersion() string {
 	return ""
 }
 
-// newSink builds the sink of a destination without connecting.
-func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (sink.Sink, error) {
+// newSink builds the sink of a destination without connecting; see paramsOf for current.
+func newSink(file *config.Config, d config.NamedDestination, current func() *config.Config, log *slog.Logger) (sink.Sink, error) {
 	if d.Keys == nil {
 		return nil, fmt.Errorf("type %q is not built yet in this version", d.Type)
 	}
-	params, err := paramsOf(file, d)
+	params, err := paramsOf(file, d, current)
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +45,9 @@ func newSink(file *config.Config, d config.NamedDestination, log *slog.Logger) (
 	})
 }
 
-// paramsOf returns what is sent to a destination; nil if its type has no parameters.
-func paramsOf(file *config.Config, d config.NamedDestination) (*template.Set, error) {
+// paramsOf returns what is sent to a destination; nil if its type has no parameters. An action that is open for it, and goes elsewhere by now, is looked up
+// in the current file; with nil, there is none.
+func paramsOf(file *config.Config, d config.NamedDestination, current func() *config.Config) (*template.Set, error) {
 	declared := d.Keys.Describe().Params
 	if len(declared) == 0 {
 		return nil, nil
@@ -54,21 +56,23 @@ func paramsOf(file *config.Config, d config.NamedDestination) (*template.Set, er
 	if err != nil {
 		return nil, fmt.Errorf("params.%w", err) // the error begins with the parameter's name
 	}
-	if elsewhere := file.ParamsElsewhere(d); len(elsewhere) > 0 {
+	if current != nil {
 		params.Elsewhere = func(action string) (map[string]any, error) {
-			given, ok := elsewhere[action]
-			if !ok {
-				return nil, nil
+			of, name, _ := strings.Cut(action, "/")
+			for _, its := range subscriptionIn(current(), subscriptionOf(of)).Actions {
+				if its.Name == name && len(its.Params) > 0 {
+					return d.Takes(its.Params)
+				}
 			}
-			return d.Takes(given)
+			return nil, nil
 		}
 	}
 	return params, nil
 }
 
 // makeDestination builds a destination: the sink, and the policy of its attempts. Shared is missing.
-func makeDestination(c *config.Config, d config.NamedDestination, log *slog.Logger) (lane.DestinationConfig, error) {
-	made, err := newSink(c, d, log.With("destination", d.FullName()))
+func makeDestination(c *config.Config, d config.NamedDestination, current func() *config.Config, log *slog.Logger) (lane.DestinationConfig, error) {
+	made, err := newSink(c, d, current, log.With("destination", d.FullName()))
 	if err != nil {
 		return lane.DestinationConfig{}, fmt.Errorf("destination %s: %w", d.FullName(), err)
 	}
@@ -79,10 +83,10 @@ func makeDestination(c *config.Config, d config.NamedDestination, log *slog.Logg
 }
 
 // destinations builds all destinations, by their full names, with the limits that all subscriptions share.
-func destinations(c *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.DestinationConfig, error) {
+func destinations(c *config.Config, current func() *config.Config, log *slog.Logger, metrics prometheus.Registerer) (map[string]lane.DestinationConfig, error) {
 	all := map[string]lane.DestinationConfig{}
 	for _, d := range c.AllDestinations() {
-		made, err := makeDestination(c, d, log)
+		made, err := makeDestination(c, d, current, log)
 		if err != nil {
 			return nil, err
 		}

@@ -78,7 +78,7 @@ func newStreams(a *App) (*streams, error) {
 		bars: map[nameInTeam]barring{}, stops: map[nameInTeam]context.CancelFunc{}, again: map[nameInTeam]bool{}, registering: make(chan struct{}, 4)}
 	s.limits.add(a.file())
 	var err error
-	if s.destinations, err = destinations(a.file(), a.log, a.registry); err != nil {
+	if s.destinations, err = destinations(a.file(), a.file, a.log, a.registry); err != nil {
 		return nil, err
 	}
 	s.keeper = newKeeper(s.destinations, a.log)

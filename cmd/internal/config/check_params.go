@@ -84,52 +84,20 @@ func (c *Config) ActionParams(d NamedDestination) map[string]map[string]any {
 	return all
 }
 
-// ParamsElsewhere returns the parameters of actions that go elsewhere, and may have gone to d before (`to:` of an open action is what it was), by
-// "<team>.<subscription>/<action>". It leaves out those that name what d does not have.
-func (c *Config) ParamsElsewhere(d NamedDestination) map[string]Params {
-	all, teams := map[string]Params{}, c.Teams
-	if d.Team != "" {
-		teams = map[string]*Team{d.Team: c.Teams[d.Team]}
-	}
-	for team, t := range teams {
-		if is, ok := c.Destination(team, d.Name); !ok || is != d {
-			continue
-		}
-		for name, sub := range t.Subscriptions {
-			for _, a := range sub.Actions {
-				if a.To != d.Name && len(a.Params) > 0 && d.declares(a.Params) == nil {
-					all[team+"."+name+"/"+a.Name] = a.Params
-				}
-			}
-		}
-	}
-	return all
-}
-
-// declares returns what is wrong with the names of parameters that were written for another destination.
-func (d *Destination) declares(p Params) error {
-	declared := d.about().Params
-	for _, name := range keys(p) {
-		if !slices.ContainsFunc(declared, func(of template.Param) bool { return of.Name == name }) {
-			return fmt.Errorf("params.%s means nothing there", name)
-		}
-	}
-	return nil
-}
-
 // Takes returns parameters that were written for another destination, or why this one cannot be sent them. What references lead to was not meant
 // for it.
 func (d *Destination) Takes(p Params) (map[string]any, error) {
-	if err := d.declares(p); err != nil {
-		return nil, err
-	}
+	declared := d.about().Params
 	for _, name := range keys(p) {
+		if !slices.ContainsFunc(declared, func(of template.Param) bool { return of.Name == name }) {
+			return nil, fmt.Errorf("params.%s means nothing there", name)
+		}
 		if led(p[name]) {
 			return nil, fmt.Errorf("params.%s has a reference", name)
 		}
 	}
 	values := p.Values()
-	compiled, err := template.Compile(d.about().Params, values)
+	compiled, err := template.Compile(declared, values)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("params.%w", err)

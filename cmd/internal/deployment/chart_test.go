@@ -255,7 +255,7 @@ func TestStreamIsAskedWhileItIsNotReady(t *testing.T) {
 // TestBudgets: a budget of Kubernetes has one of the two; with both it is refused.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
-	for part, want := range map[string][2]any{"intake": {1, nil}, "stream": {nil, 1}, "stream-billing": {nil, 1}} {
+	for part, want := range map[string][2]any{"intake": {1, nil}, "stream": {nil, 1}, "stream-billing": {2, nil}} {
 		b := find(manifests(t, "full"), "PodDisruptionBudget", "forebay-"+part)
 		if got := [2]any{at(b, "spec", "maxUnavailable"), at(b, "spec", "minAvailable")}; got != want {
 			t.Errorf("%s has maxUnavailable and minAvailable %v, want %v", part, got, want)
@@ -277,7 +277,7 @@ func TestScaling(t *testing.T) {
 		t.Error("a pod of the intake is taken away with what it has acknowledged on its volume")
 	}
 	s := find(list, "ScaledObject", "forebay-stream")
-	if query := fmt.Sprint(at(s, "spec", "triggers", "metadata", "query")); !strings.Contains(query, "forebay_stream_lag_seconds") || at(s, "spec", "scaleTargetRef", "name") != "forebay-stream" {
+	if query := fmt.Sprint(at(s, "spec", "triggers", "metadata", "query")); query != `max(forebay_stream_lag_seconds{namespace="forebay",subscription!="forebay.billing"})` || at(s, "spec", "scaleTargetRef", "name") != "forebay-stream" {
 		t.Errorf("the stream scales by %s", query)
 	}
 	for _, m := range list {

@@ -11,8 +11,12 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- /* forebay.streams are the values of pods with the stream role, by their part: stream, and stream-NAME of each of ledgers, which has those of stream for what it lacks. */ -}}
 {{- define "forebay.streams" -}}
 {{- $all := dict "stream" .Values.stream -}}
-{{- range .Values.ledgers -}}
-{{- $_ := set $all (printf "stream-%s" .name) (mergeOverwrite (deepCopy $.Values.stream) . (dict "autoscaling" (dict "enabled" false))) -}}
+{{- range $ledger := .Values.ledgers -}}
+{{- $part := printf "stream-%s" .name -}}
+{{- if hasKey $all $part -}}{{- fail (printf "two of ledgers have the name %s" .name) -}}{{- end -}}
+{{- $v := mergeOverwrite (deepCopy $.Values.stream) . (dict "autoscaling" (dict "enabled" false)) -}}
+{{- range list "pdb" "nodeSelector" "resources" -}}{{- if hasKey $ledger . -}}{{- $_ := set $v . (get $ledger .) -}}{{- end -}}{{- end -}}
+{{- $_ := set $all $part $v -}}
 {{- end -}}
 {{- toJson $all -}}
 {{- end -}}

@@ -77,7 +77,7 @@ func Check(ctx context.Context, from querier, schema, op string) (have, want int
 	want = slices.Max(slices.Collect(maps.Keys(ours)))
 	run, found, err := readFiles(ctx, from, `SELECT version_id, '', 0::bigint FROM `+table+` WHERE is_applied AND version_id > 0`)
 	kept := map[int64]file{}
-	if err == nil {
+	if err == nil && found { // of a transaction nothing can be asked once a table was not there
 		kept, _, err = readFiles(ctx, from, `SELECT version, sum, serves FROM migration_files`)
 	}
 	if err != nil {
