@@ -75,7 +75,7 @@ CREATE TABLE IF NOT EXISTS forebay_set_aside (
     record         bytea       NOT NULL,
     set_aside_at   timestamptz NOT NULL DEFAULT now()
 );
--- Several records may have had one offset: of a topic that was created again, or of a log that was cut.
-ALTER TABLE forebay_set_aside ADD COLUMN IF NOT EXISTS record_hash bytea NOT NULL GENERATED ALWAYS AS (sha256(record)) STORED;
-CREATE UNIQUE INDEX IF NOT EXISTS forebay_set_aside_once ON forebay_set_aside (consumer_group, topic, partition, log_offset, record_hash);
-ALTER TABLE forebay_set_aside DROP CONSTRAINT IF EXISTS forebay_set_aside_pkey, REPLICA IDENTITY USING INDEX forebay_set_aside_once;
+-- Several records may have had one offset: of a topic that was created again, or of a log that was cut. The index hashes the record by itself:
+-- a generated column is not published, and so can be in no replica identity.
+CREATE UNIQUE INDEX IF NOT EXISTS forebay_set_aside_once ON forebay_set_aside (consumer_group, topic, partition, log_offset, sha256(record));
+ALTER TABLE forebay_set_aside DROP CONSTRAINT IF EXISTS forebay_set_aside_pkey, REPLICA IDENTITY FULL;
