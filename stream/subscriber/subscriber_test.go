@@ -732,6 +732,23 @@ func TestSetAsideIsPublished(t *testing.T) {
 	}
 }
 
+// The SQL is run again while a handler has its transaction open, which keeps its position locked and may read what was set aside.
+func TestSQLWaitsForNoHandler(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	tx, err := f.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), `SELECT FROM forebay_positions FOR UPDATE; SELECT FROM forebay_set_aside`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.pool.Exec(t.Context(), `SET lock_timeout = '5s'; `+subscriber.SQL); err != nil {
+		t.Error(err)
+	}
+}
+
 // A position that was set back while the program ran is read from there: what is done is not done again, unless its rows are deleted.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()
