@@ -132,6 +132,7 @@ func (b bounder) bounds(ctx context.Context, positions []inbox.Position) (inbox.
 	first, err := b.firstAt(ctx, out.From)
 	if !first.IsZero() {
 		out.FirstAt = &first
+		out.Short = !b.q.Since.IsZero() && out.From == b.start && b.start > 0 && first.Sub(b.q.Since) > time.Second
 	}
 	return out, err
 }
