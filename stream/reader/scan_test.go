@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -40,5 +41,23 @@ func TestScanTellsWhatCannotBeRead(t *testing.T) {
 	fault.Remove()
 	if err := scan(patience); err != nil || next != [2]int64{3, 3} {
 		t.Errorf("%v, %v", err, next)
+	}
+}
+
+// Where the brokers cannot give the record of an offset, the error says so when the time is over; where they do not answer for it, nothing can be left out.
+func TestAppendTimeTellsWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, why := range []*kerr.Error{kerr.UnknownServerError, kerr.KafkaStorageError} {
+		r := newRig(t, 1)
+		r.Produce(0, 1)
+		fault := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: why, Count: -1})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		at := ledger.Partition{Topic: testTopic, TopicID: r.TopicID()}
+		_, err := NewLog(r.Client).AppendTime(ctx, at, 0)
+		if err == nil || Unreadable(err) != (why == kerr.UnknownServerError) {
+			t.Errorf("%v: %v", why, err)
+		}
+		fault.Remove()
 	}
 }

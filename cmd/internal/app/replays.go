@@ -366,7 +366,10 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 	if err == nil {
 		err = box.CountReplay(ctx, p, before, complete)
 	}
-	if err = cmp.Or(err, stuck); err != nil {
+	if err == nil && stuck != nil {
+		err = schemas.Errorf(schemas.KindOf(stuck), "", "%w; `forebay replay plan --continue %d` goes on from what is counted", stuck, id)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return a.Replay(ctx, id)
