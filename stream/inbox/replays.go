@@ -51,6 +51,8 @@ type ReplayBounds struct {
 	Counted    int64 `json:"counted"` // up to where it was counted
 	// FirstAt is the append time of the first record; nil: there is none.
 	FirstAt *time.Time `json:"first_at,omitempty"`
+	// Short says that the plan asked for more: the range begins where the log does, behind the time that it was to begin with.
+	Short bool `json:"short,omitempty"`
 }
 
 // TopicIDText is how bounds have a topic's id.

@@ -129,7 +129,8 @@ type Known struct {
 	Done bool
 	// First is the offset of the event's record that was decided, where that is in this partition; -1: none is.
 	First int64
-	// Status is what the inbox shows of it: of its own run, not of what a replay ran again. Empty: it was never decided, or not asked for.
+	// Status is what the inbox shows of it: of the newest run again that has not come to its end, or else of its own run. Empty: it was never
+	// decided, or not asked for.
 	Status string
 }
 
@@ -165,6 +166,21 @@ func (n *Namespace) known(ctx context.Context, win *windowSet, fence int32, reco
 			keys = append(keys, records[i].Key)
 		}
 	}
+	again := map[schemas.EventKey]runAgain{} // by its key
+	if statuses && len(records) > 0 {
+		replays, err := n.passedBy(ctx, fence, offsets)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			for _, id := range replays {
+				again[schemas.EventKey(key).OfGeneration(id)] = runAgain{of: key, replay: id}
+			}
+		}
+		for key := range again {
+			keys = append(keys, key)
+		}
+	}
 	event, rejected := `''`, `''`
 	var actions string
 	if statuses {
@@ -180,12 +196,25 @@ SELECT e.event_key, e.hash, e.decision, CASE WHEN e.fence = $2 THEN e.log_offset
 	var key, hash [16]byte
 	var was wasDecided
 	var offset int64
+	open := map[schemas.EventKey]runAgain{} // the newest one of each event
 	_, err = pgx.ForEachRow(rows, []any{&key, &hash, &was.decision, &offset, &was.status}, func() error {
-		seen[key] = seenAt{was, hash, offset}
+		switch run, ok := again[key]; {
+		case !ok:
+			seen[key] = seenAt{was, hash, offset}
+		case !Status(was.status).Closed() && run.replay > open[run.of].replay:
+			run.status = was.status
+			open[run.of] = run
+		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
+	}
+	for key, run := range open {
+		if own, ok := seen[key]; ok {
+			own.status = run.status
+			seen[key] = own
+		}
 	}
 	rejectedAt := map[int64]wasDecided{}
 	rows, err = n.ledger.quick.Query(ctx, win.own(`-- knownRejected: one probe of an unique index per place and window
@@ -202,6 +231,25 @@ SELECT d.log_offset, d.decision, `+rejected+` FROM {rejected_records} d WHERE d.
 		list[i] = knownOf(&records[i], seen, rejectedAt)
 	}
 	return list, err
+}
+
+// passedBy are the numbers, as keys have them, of the newest replays that ran again what was at some offsets of a partition.
+func (n *Namespace) passedBy(ctx context.Context, fence int32, offsets []int64) ([]int64, error) {
+	rows, err := n.ledger.quick.Query(ctx, `-- passedBy: the replays of a subscription, and one probe for each reprocess
+SELECT coalesce(r.was, r.id) FROM replay_parts p JOIN replays r ON r.id = p.replay
+WHERE r.subscription = (SELECT subscription FROM fences WHERE id = $1) AND r.mode = 'reprocess' AND p.fence = $1 AND p.from_offset <= $3 AND p.next_offset > $2
+ORDER BY r.id DESC LIMIT 100`, fence, slices.Min(offsets), slices.Max(offsets))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[int64])
+}
+
+// runAgain is a run of an event in a replay.
+type runAgain struct {
+	of     schemas.EventKey // in the log
+	replay int64
+	status string
 }
 
 // wasDecided is how an event was decided, and its status if that was asked for.

@@ -161,6 +161,42 @@ func TestDeadLettersOfWhatRunsAgain(t *testing.T) {
 	}
 }
 
+// What is known of an event has the status of its newest run that is open, be it a run again: else a reprocess would run its actions twice.
+func TestKnownHasTheStatusOfRunsAgain(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	ran := []Record{seq(0, "e", 1), seq(1, "f", 1)}
+	f.apply(c, ran...)
+	statuses := func(want ...string) {
+		t.Helper()
+		known, err := f.n.Known(t.Context(), c.ID, ran, true)
+		if err != nil || known[0].Status != want[0] || known[1].Status != want[1] || !known[0].Done || known[0].First != 0 || known[1].First != 1 {
+			t.Errorf("%+v %v, want %v", known, err, want)
+		}
+	}
+	for _, laneSeq := range []int64{1, 2} {
+		f.record(Result{Claim: c, LaneSeq: laneSeq, Status: Done, Attempt: 1, Code: 200})
+	}
+	statuses("done", "done")
+	var ids []int64
+	for n := range int64(2) {
+		ids = append(ids, f.replayingAs(ReplayReprocess))
+		f.replay(c, ReplaySlice{Replay: ids[n], From: 0, Next: 40, Records: ran, Reprocess: true})
+		statuses("received", "received")
+		f.record(Result{Claim: c, LaneSeq: 3 + 2*n, ID: againID(ids[n], "e-1"), Status: Dead, Attempt: 1, Code: 400, Class: "rejected", Error: "no"})
+		f.record(Result{Claim: c, LaneSeq: 4 + 2*n, ID: againID(ids[n], "f-1"), Status: Done, Attempt: 1, Code: 200})
+		statuses("dead_letter", "done")
+		if n == 0 {
+			f.exec(`UPDATE actions SET status = 'discarded', open = false WHERE status = 'dead_letter'`)
+			statuses("done", "done")
+		}
+	}
+	if known, err := f.n.Known(t.Context(), c.ID, nil, true); err != nil || len(known) > 0 {
+		t.Error(known, err)
+	}
+}
+
 // An outcome that nobody knows is one of a replay's errors; an unsafe call that is under way is none until its owner is gone.
 func TestUnknownOutcomesAreErrorsOfAReplay(t *testing.T) {
 	t.Parallel()

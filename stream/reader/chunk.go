@@ -92,7 +92,7 @@ func (c *chunkReader) chunk(ctx context.Context, at ledger.Partition, offset int
 			return got
 		}
 		c.forgetLeader(at)
-		if _, is := errors.AsType[*unreadableError](err); !is {
+		if !Unreadable(err) {
 			unreadable = 0
 		} else if unreadable++; unreadable == unreadableTries {
 			return &chunk{from: offset, to: offset + 1, err: err}
@@ -123,6 +123,12 @@ const unreadableTries = 3
 type unreadableError struct{ error }
 
 func (e *unreadableError) Unwrap() error { return e.error }
+
+// Unreadable reports whether an error says that a broker answered and could not give a record.
+func Unreadable(err error) bool {
+	_, is := errors.AsType[*unreadableError](err)
+	return is
+}
 
 // absentError says that a broker answered and has no records from the requested offset up to another.
 type absentError struct {

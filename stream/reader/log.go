@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -187,13 +188,15 @@ func (l *Log) OffsetAfter(ctx context.Context, at TopicPartition, when time.Time
 }
 
 // AppendTime returns the append time of the first record at an offset or after it; zero if there is none. Reads that fail are repeated until
-// ctx ends.
+// ctx ends; [Unreadable] says that the brokers answered one, and could not give the record.
 func (l *Log) AppendTime(ctx context.Context, p ledger.Partition, offset int64) (time.Time, error) {
+	var unreadable error
 	for {
 		switch c := l.chunks.chunk(ctx, p, offset); {
 		case c.err != nil && ctx.Err() == nil: // the record cannot be read now
+			unreadable = c.err
 		case c.err != nil:
-			return time.Time{}, fmt.Errorf("read %s/%d at %d: %w", p.Topic, p.Number, offset, c.err)
+			return time.Time{}, fmt.Errorf("read %s/%d at %d: %w", p.Topic, p.Number, offset, cmp.Or(unreadable, c.err))
 		case len(c.records) > 0:
 			return c.records[0].Timestamp, nil
 		case c.to == everything:

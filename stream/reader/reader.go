@@ -80,7 +80,7 @@ type Part struct {
 	Events  []*schemas.Event // one for each of Records, nil if that is to be quarantined
 	Next    ledger.Position
 	Bytes   int
-	End     int64 // the log's end for readers of committed records, at the time of the poll
+	End     int64 // the log's end (the high watermark: also of what is behind an open transaction), at the time of the poll
 	Err     error // reading failed at From; only Of and From are set besides
 }
 

@@ -90,7 +90,7 @@ func (s *scan) unit(u Unit) error {
 		}
 		if p.Err != nil {
 			if p.From == r.From {
-				s.failed[i] = fmt.Errorf("read %[1]s/%[2]d at %[3]d: %[4]w; bring the log back, or let a replica that is whole lead, and plan again; "+
+				s.failed[i] = fmt.Errorf("read %[1]s/%[2]d at %[3]d: %[4]w; bring the log back, or let a replica that is whole lead; "+
 					"to leave out what cannot be read, plan from behind it on (--from-offset %[1]s/%[2]d=OFFSET)", r.Partition.Topic, r.Partition.Number, p.From, p.Err)
 			}
 			continue

@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -30,12 +31,33 @@ func TestScanTellsWhatCannotBeRead(t *testing.T) {
 		return Scan(t.Context(), cfg, ranges, within, func(i int, _ []ledger.Record, at int64) error { next[i] = at; return nil })
 	}
 	fault := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Partitions: []int32{1}, Err: kerr.UnknownServerError, Count: -1})
-	err := scan(3 * time.Second)
+	err := scan(time.Second)
+	for until := time.Now().Add(patience); (next[0] < 3 || err == nil) && time.Now().Before(until); {
+		err = scan(time.Second)
+	}
 	if err == nil || !strings.Contains(err.Error(), "read events.acme.orders/1 at 0: ") || !strings.Contains(err.Error(), "--from-offset events.acme.orders/1=OFFSET") || next != [2]int64{3, 0} {
 		t.Errorf("%v, %v", err, next)
 	}
 	fault.Remove()
 	if err := scan(patience); err != nil || next != [2]int64{3, 3} {
 		t.Errorf("%v, %v", err, next)
+	}
+}
+
+// Where the brokers cannot give the record of an offset, the error says so when the time is over; where they do not answer for it, nothing can be left out.
+func TestAppendTimeTellsWhatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for _, why := range []*kerr.Error{kerr.UnknownServerError, kerr.KafkaStorageError} {
+		r := newRig(t, 1)
+		r.Produce(0, 1)
+		fault := r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: why, Count: -1})
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		at := ledger.Partition{Topic: testTopic, TopicID: r.TopicID()}
+		_, err := NewLog(r.Client).AppendTime(ctx, at, 0)
+		if err == nil || Unreadable(err) != (why == kerr.UnknownServerError) {
+			t.Errorf("%v: %v", why, err)
+		}
+		fault.Remove()
 	}
 }

@@ -132,6 +132,7 @@ func (b bounder) bounds(ctx context.Context, positions []inbox.Position) (inbox.
 	first, err := b.firstAt(ctx, out.From)
 	if !first.IsZero() {
 		out.FirstAt = &first
+		out.Short = !b.q.Since.IsZero() && out.From == b.start && b.start > 0 && first.Sub(b.q.Since) > time.Second
 	}
 	return out, err
 }
@@ -202,8 +203,11 @@ func (b bounder) byTime(ctx context.Context) (from, to int64, err error) {
 
 func (b bounder) firstAt(ctx context.Context, from int64) (time.Time, error) {
 	at, err := b.log.AppendTime(ctx, ledger.Partition{Topic: b.at.Topic, TopicID: b.topic.ID, Number: b.at.Number}, from)
-	if err != nil {
+	switch {
+	case reader.Unreadable(err):
 		return at, schemas.Errorf(schemas.Unavailable, b.op, "%w; to leave out what cannot be read, plan from behind it on (--from-offset %s/%d=OFFSET)", err, b.at.Topic, b.at.Number)
+	case err != nil:
+		return at, schemas.Errorf(schemas.Unavailable, b.op, "%w", err)
 	}
 	return at, nil
 }

@@ -140,7 +140,7 @@ func (quietLog) Keeps(_ context.Context, _ string, long time.Duration) (bool, er
 	return long < 7*24*time.Hour, nil
 }
 
-// A partition that was merely quiet since then lacks nothing; what retention may have deleted is refused.
+// A partition that was merely quiet since then lacks nothing, and the plan notes where it begins; what retention may have deleted is refused.
 func TestSinceBeforeAQuietPartitionsStart(t *testing.T) {
 	t.Parallel()
 	const topic = "events.acme.github"
@@ -148,7 +148,7 @@ func TestSinceBeforeAQuietPartitionsStart(t *testing.T) {
 	log := quietLog{logOf{reader.Topic{ID: id, Partitions: 1}, 1000}}
 	for ago, refused := range map[time.Duration]bool{5 * time.Minute: false, 2 * time.Hour: false, 8 * 24 * time.Hour: true} {
 		got, err := Bounds(t.Context(), log, []inbox.Position{{Topic: topic, TopicID: id, Next: 1001}}, Query{Subscription: "acme.triage", Topics: []string{topic}, Since: time.Now().Add(-ago)})
-		if is := schemas.KindOf(err) == schemas.Invalid && strings.Contains(err.Error(), "retention may have deleted"); is != refused || !refused && (err != nil || got[0].From != 1000 || got[0].To != 1001) {
+		if is := schemas.KindOf(err) == schemas.Invalid && strings.Contains(err.Error(), "retention may have deleted"); is != refused || !refused && (err != nil || got[0].From != 1000 || got[0].To != 1001 || got[0].Short != (ago > time.Hour)) {
 			t.Errorf("since %s: %+v %v", ago, got, err)
 		}
 	}

@@ -12,8 +12,12 @@ CREATE TABLE IF NOT EXISTS forebay_positions (
 );
 -- The leader epoch of the last record before next_offset, by which a cut of the log is noticed, and the next_offset that it was written with:
 -- a person, or a program that is older than these columns, moves next_offset alone, and the epoch says nothing about that.
-ALTER TABLE forebay_positions ADD COLUMN IF NOT EXISTS leader_epoch integer NOT NULL DEFAULT -1;
-ALTER TABLE forebay_positions ADD COLUMN IF NOT EXISTS leader_epoch_of bigint NOT NULL DEFAULT -1;
+-- ALTER TABLE waits for all who use the table, and lets nobody else in meanwhile, also where it does nothing: it is left out then.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = 'forebay_positions'::regclass AND attname = 'leader_epoch_of') THEN
+        ALTER TABLE forebay_positions ADD COLUMN IF NOT EXISTS leader_epoch integer NOT NULL DEFAULT -1, ADD COLUMN IF NOT EXISTS leader_epoch_of bigint NOT NULL DEFAULT -1;
+    END IF;
+END $$;
 
 -- Where each group begins in each topic: what its partitions' ends were when it was first started, from partition 0 on; none with Begin all.
 -- A partition that is not in it, because it came later, begins at its start, and so does a topic with another id.
@@ -75,7 +79,11 @@ CREATE TABLE IF NOT EXISTS forebay_set_aside (
     record         bytea       NOT NULL,
     set_aside_at   timestamptz NOT NULL DEFAULT now()
 );
--- Several records may have had one offset: of a topic that was created again, or of a log that was cut.
-ALTER TABLE forebay_set_aside ADD COLUMN IF NOT EXISTS record_hash bytea NOT NULL GENERATED ALWAYS AS (sha256(record)) STORED;
-CREATE UNIQUE INDEX IF NOT EXISTS forebay_set_aside_once ON forebay_set_aside (consumer_group, topic, partition, log_offset, record_hash);
-ALTER TABLE forebay_set_aside DROP CONSTRAINT IF EXISTS forebay_set_aside_pkey, REPLICA IDENTITY USING INDEX forebay_set_aside_once;
+-- Several records may have had one offset: of a topic that was created again, or of a log that was cut. The index hashes the record by itself:
+-- a generated column is not published, and so can be in no replica identity.
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_index WHERE indrelid = 'forebay_set_aside'::regclass AND indexprs IS NOT NULL) THEN
+        CREATE UNIQUE INDEX IF NOT EXISTS forebay_set_aside_once ON forebay_set_aside (consumer_group, topic, partition, log_offset, sha256(record));
+        ALTER TABLE forebay_set_aside DROP CONSTRAINT IF EXISTS forebay_set_aside_pkey, REPLICA IDENTITY FULL;
+    END IF;
+END $$;

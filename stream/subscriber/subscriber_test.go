@@ -717,6 +717,38 @@ func TestSetAsideAtOneOffset(t *testing.T) {
 	}
 }
 
+// What a team deletes of forebay_set_aside is published: no column that is not makes out its rows. So it is with a table as it was made first.
+func TestSetAsideIsPublished(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	for _, sql := range []string{`DROP INDEX forebay_set_aside_once`, `ALTER TABLE forebay_set_aside ADD PRIMARY KEY (consumer_group, topic, partition, log_offset), REPLICA IDENTITY DEFAULT`, subscriber.SQL} {
+		if _, err := f.pool.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	if got := f.query(`SELECT concat_ws(' ', relreplident, (SELECT count(*) FROM pg_attribute WHERE attrelid = c.oid AND attgenerated <> ''),
+		(SELECT count(*) FROM pg_index WHERE indrelid = c.oid AND indisprimary)) FROM pg_class c WHERE oid = 'forebay_set_aside'::regclass`); got != "f 0 0" {
+		t.Errorf("identity, generated columns, primary keys: %s", got)
+	}
+}
+
+// The SQL is run again while a handler has its transaction open, which keeps its position locked and may read what was set aside.
+func TestSQLWaitsForNoHandler(t *testing.T) {
+	t.Parallel()
+	f := setup(t, 1)
+	tx, err := f.pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), `SELECT FROM forebay_positions FOR UPDATE; SELECT FROM forebay_set_aside`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.pool.Exec(t.Context(), `SET lock_timeout = '5s'; `+subscriber.SQL); err != nil {
+		t.Error(err)
+	}
+}
+
 // A position that was set back while the program ran is read from there: what is done is not done again, unless its rows are deleted.
 func TestReadAgain(t *testing.T) {
 	t.Parallel()

@@ -127,12 +127,12 @@ func (b *asker) topic(ctx context.Context, topic, group string) ([]partitionPosi
 	if err = cmp.Or(err, starts.Error()); err != nil {
 		return nil, err
 	}
-	ends, err := b.adm.ListCommittedOffsets(ctx, topic)
-	if err = cmp.Or(err, ends.Error()); err != nil {
+	all, err := b.adm.ListEndOffsets(ctx, topic) // before the committed ends: what comes in between is no transaction that is open
+	if err = cmp.Or(err, all.Error()); err != nil {
 		return nil, err
 	}
-	all, err := b.adm.ListEndOffsets(ctx, topic)
-	if err = cmp.Or(err, all.Error()); err != nil {
+	ends, err := b.adm.ListCommittedOffsets(ctx, topic)
+	if err = cmp.Or(err, ends.Error()); err != nil {
 		return nil, err
 	}
 	commits, err := b.adm.FetchOffsetsForTopics(ctx, group, topic)
@@ -144,7 +144,7 @@ func (b *asker) topic(ctx context.Context, topic, group string) ([]partitionPosi
 		start, _ := starts.Lookup(topic, n)
 		end, _ := ends.Lookup(topic, n)
 		written, _ := all.Lookup(topic, n)
-		out[n] = partitionPosition{partition: ledger.Partition{Topic: topic, TopicID: t.ID, Number: n}, start: start.Offset, end: end.Offset, written: written.Offset}
+		out[n] = partitionPosition{partition: ledger.Partition{Topic: topic, TopicID: t.ID, Number: n}, start: start.Offset, end: end.Offset, written: max(written.Offset, end.Offset)}
 		if o, ok := commits.Lookup(topic, n); ok && o.Err == nil && o.At >= 0 {
 			out[n].mirror = &o.At
 		}

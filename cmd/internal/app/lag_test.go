@@ -1,12 +1,20 @@
 package app
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/rig"
 	"github.com/forebay-io/forebay/stream/inbox"
+	"github.com/forebay-io/forebay/stream/reader"
 )
 
 // lag returns how far the orders' subscription is behind in a partition, once ok says that it is as awaited.
@@ -66,5 +74,47 @@ func TestLagThatIsNotCounted(t *testing.T) {
 	}
 	if i := (&partitionPosition{}).lag(nameInTeam{}); *i.OpenActions != 0 || *i.Waiting != 0 {
 		t.Errorf("%+v", i)
+	}
+}
+
+// betweenEnds produces a record as soon as the first of the two ends of a topic's log is known: the third answer about offsets is the second end.
+type betweenEnds struct {
+	asked   atomic.Int32
+	produce func()
+}
+
+func (b *betweenEnds) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, _ error) {
+	if key == kmsg.ListOffsets.Int16() && b.asked.Add(1) == 2 {
+		b.produce()
+	}
+}
+
+// A record that comes between the questions for the two ends of the log is none that cannot be read yet.
+func TestLagOfARecordThatJustCame(t *testing.T) {
+	t.Parallel()
+	k, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.Close)
+	client := func(opts ...kgo.Opt) *kgo.Client {
+		cl, err := kgo.NewClient(append(opts, kgo.SeedBrokers(k.ListenAddrs()...))...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(cl.Close)
+		return cl
+	}
+	producer := client(kgo.DefaultProduceTopic("t"))
+	between := &betweenEnds{produce: func() {
+		if err := producer.ProduceSync(context.Background(), kgo.StringRecord("r")).FirstErr(); err != nil {
+			t.Error(err)
+		}
+	}}
+	cl := client(kgo.WithHooks(between))
+	b := &asker{cl: cl, adm: kadm.NewClient(cl), log: reader.NewLog(cl)}
+	got, err := b.topic(t.Context(), "t", "g")
+	if err != nil || len(got) != 1 || got[0].end != 1 || got[0].written != 1 || between.asked.Load() != 3 {
+		t.Errorf("%+v %v, after %d answers", got, err, between.asked.Load())
 	}
 }

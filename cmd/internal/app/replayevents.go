@@ -73,6 +73,11 @@ func checkReplayable(op, mode, id string, item *inbox.Item, topics []string) err
 	case mode == string(ledger.ReplayReprocess) && !slices.Contains(statusesFor(mode), item.Status):
 		return schemas.Errorf(schemas.Invalid, op, "%s is %s, and would not run: %s", id, item.Status, insteadOf(mode, item.Status))
 	}
+	for _, a := range item.Actions {
+		if mode == string(ledger.ReplayReprocess) && a.Replay != 0 && !a.Status.Closed() {
+			return schemas.Errorf(schemas.Invalid, op, "%s would not run: replay %d runs it again, and its action %s there is %s: %s", id, a.Replay, a.Name, a.Status, insteadOf(mode, string(a.Status)))
+		}
+	}
 	return nil
 }
 

@@ -20,7 +20,11 @@ func TestEventsThatNoPlanTakes(t *testing.T) {
 	}{
 		"a dead letter":                  {func(i *inbox.Item) { i.Status = "dead_letter" }, "is dead_letter, and would not run: `forebay dlq replay` runs the event on"},
 		"what is behind it":              {func(i *inbox.Item) { i.Status = "parked" }, "`forebay dlq replay` for a dead letter of its entity"},
-		"what is under way":              {func(i *inbox.Item) { i.Status = "received" }, "the event's own run goes on by itself"},
+		"what is under way":              {func(i *inbox.Item) { i.Status = "received" }, "its run goes on by itself"},
+		"what waits for a yes":           {func(i *inbox.Item) { i.Status = "waiting_approval" }, "`forebay approvals list`"},
+		"what waits for a budget":        {func(i *inbox.Item) { i.Status = "waiting_budget" }, "once its budget has room again"},
+		"what is under way again":        {func(i *inbox.Item) { i.Actions = []inbox.Action{{Name: "run", Replay: 7, Status: ledger.Dead}} }, "replay 7 runs it again, and its action run there is dead_letter: `forebay dlq replay`"},
+		"what ran again":                 {func(i *inbox.Item) { i.Actions = []inbox.Action{{Name: "run", Replay: 7, Status: ledger.Discarded}} }, ""},
 		"what an operator gave up":       {func(i *inbox.Item) { i.Status = "discarded" }, ""},
 		"an event":                       {func(*inbox.Item) {}, ""},
 		"of another partition":           {func(i *inbox.Item) { i.Partition, i.Pointer.TopicID = 2, ledger.TopicID{2} }, ""}, // Bounds has an error for it

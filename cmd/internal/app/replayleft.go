@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
@@ -99,8 +100,11 @@ func filterFlags(p *inbox.Replay) (words []string) {
 // shownEarlier is how many earlier replays of its range the notes of a plan name.
 const shownEarlier = 3
 
-// notesOf returns what the counts of a plan that has not started do not say: that fewer events may run than they count, and, for a reprocess,
-// which parts of its range earlier ones have run already. A shadow has no notes.
+// shownBegins is how many partitions the notes of a plan name that begin behind the time that was asked for.
+const shownBegins = 3
+
+// notesOf returns what the counts of a plan that has not started do not say: that fewer events may run than they count, where the log begins behind the
+// time that the plan was to begin with, and, for a reprocess, which parts of its range earlier ones have run already. A shadow has no notes.
 func notesOf(p *inbox.Replay, earlier []inbox.Replay, order gate.Order) (notes []string) {
 	if p.Mode == ledger.ReplayShadow || p.StartedAt != nil || p.CancelledAt != nil {
 		return nil
@@ -112,6 +116,18 @@ func notesOf(p *inbox.Replay, earlier []inbox.Replay, order gate.Order) (notes [
 			note += "; --mode shadow over the same range counts them"
 		}
 		notes = append(notes, note)
+	}
+	var begins []string
+	for _, b := range p.Bounds {
+		if b.Short && b.FirstAt != nil {
+			begins = append(begins, fmt.Sprintf("%s/%d begins at offset %d of %s", b.Topic, b.Partition, b.From, b.FirstAt.UTC().Format(time.RFC3339)))
+		}
+	}
+	if n := len(begins) - shownBegins; n > 0 {
+		begins = append(begins[:shownBegins], fmt.Sprintf("%d more partitions likewise", n))
+	}
+	if len(begins) > 0 {
+		notes = append(notes, strings.Join(begins, ", ")+": if its retention was raised since, or records were deleted, what was before is not in the plan")
 	}
 	if p.Mode != ledger.ReplayReprocess {
 		return notes

@@ -137,6 +137,10 @@ func TestPlanNotesWhatRanAgainBefore(t *testing.T) {
 	if notes := notesOf(fill, []inbox.Replay{*done}, gate.OrderVersion); len(notes) != 1 || strings.Contains(notes[0], "shadow") {
 		t.Errorf("a fill leaves out what ran: %q", notes)
 	}
+	fill.Bounds[0].Short, fill.Bounds[0].FirstAt = true, new(time.Unix(1_700_000_000, 0))
+	if notes := notesOf(fill, nil, gate.OrderArrival); len(notes) != 1 || !strings.HasPrefix(notes[0], "events.acme.github/0 begins at offset 10 of 2023-11-14T22:13:20Z: if its retention was raised") {
+		t.Errorf("%q", notes)
+	}
 	if notes := notesOf(plan, nil, gate.OrderArrival); len(notes) > 0 {
 		t.Errorf("by arrival nothing is older: %q", notes)
 	}

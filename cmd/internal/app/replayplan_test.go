@@ -108,6 +108,9 @@ func TestPlanSaysWhatCannotBeRead(t *testing.T) {
 	fault := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Topic: ordersTopic, Partitions: []int32{broken}, Err: kerr.UnknownServerError, Count: -1,
 		When: func(req kmsg.Request) bool { return req.(*kmsg.FetchRequest).MaxBytes > 1<<20 }}) // not the look at the range's first record
 	_, err := p.api.PlanReplay(t.Context(), api.ReplayPlan{Team: "acme", Subscription: "fulfil", Mode: "reprocess", By: "me"})
+	if err != nil && (!strings.HasSuffix(err.Error(), "; `forebay replay plan --continue 1` goes on from what is counted") || strings.Contains(err.Error(), "plan again")) {
+		t.Errorf("%v", err)
+	}
 	if schemas.KindOf(err) != schemas.Unavailable || !strings.Contains(err.Error(), fmt.Sprintf("read %s/%d at 0: ", ordersTopic, broken)) || !strings.Contains(err.Error(), "--from-offset") {
 		t.Errorf("%v", err)
 	}

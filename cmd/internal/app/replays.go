@@ -234,8 +234,12 @@ func checkStatuses(op string, r api.ReplayPlan) error {
 // insteadOf says what to do about events of a status that a mode leaves out.
 func insteadOf(mode, status string) string {
 	switch status {
-	case "received", "processing", "failed":
-		return "the event's own run goes on by itself"
+	case "received", "pending", "processing", "failed":
+		return "its run goes on by itself"
+	case "waiting_approval":
+		return "it runs once it is approved: `forebay approvals list`"
+	case "waiting_budget":
+		return "it runs once its budget has room again"
 	case "dead_letter", "unknown":
 		return "`forebay dlq replay` runs the event on under the ids that it has; after `forebay dlq discard` it is discarded, and can run again"
 	case "buffered":
@@ -362,7 +366,10 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 	if err == nil {
 		err = box.CountReplay(ctx, p, before, complete)
 	}
-	if err = cmp.Or(err, stuck); err != nil {
+	if err == nil && stuck != nil {
+		err = schemas.Errorf(schemas.KindOf(stuck), "", "%w; `forebay replay plan --continue %d` goes on from what is counted", stuck, id)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return a.Replay(ctx, id)
