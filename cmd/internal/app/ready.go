@@ -183,7 +183,7 @@ func roleOf(name string) string {
 const (
 	firstPause = 200 * time.Millisecond // between tries of patiently; doubled after each
 	lastPause  = 5 * time.Second
-	tryTimeout = 15 * time.Second // of one try
+	tryTimeout = 20 * time.Second // of one try: of a URL with several hosts, each connection first waits for those that are away
 )
 
 // patiently calls do until it succeeds, and returns nil. It tries again after a timeout and after errors of kind Unavailable: brokers or
