@@ -83,6 +83,11 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		if len(records) == 0 {
 			if err = q.quarantine(ctx, "spool_damaged", "an acknowledged delivery whose bytes on the intake's disk have changed or cannot be read; the body is what is there now, 0xff for what cannot be read", bytes, e.came); err == nil {
 				durable = 1
+				if failed != nil {
+					q.mu.Lock()
+					e.segment.unread = true
+					q.mu.Unlock()
+				}
 			}
 		}
 		break // those behind it come with the next burst
@@ -131,8 +136,8 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 		}
 	}
 	l.entries = l.entries[durable:]
+	l.unread = b.unread
 	if durable > 0 {
-		l.unread = b.unread
 		q.acknowledged()
 		q.s.freed.Store(time.Now().UnixNano())
 	}

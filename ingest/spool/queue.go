@@ -339,7 +339,11 @@ func (q *queue) seal(s *segment) {
 
 // remove deletes a segment whose records are all in the log.
 func (q *queue) remove(s *segment) {
-	if err := s.remove(); err != nil {
+	err := s.remove()
+	if s.unread {
+		q.s.c.Logger.Error("a file of the spool holds acknowledged deliveries that could not be read, and is kept: once its disk gives them, take the last part of its name away and start again",
+			"file", s.path+unreadFile, "error", err)
+	} else if err != nil {
 		q.s.c.Logger.Error("a file of the spool cannot be deleted; its records would be given to the log once more at the next start", "file", s.path, "error", err)
 	}
 	q.s.size.Add(-s.size)
@@ -370,10 +374,17 @@ func (q *queue) stats() Stats {
 
 // load reads what a process before this one has left.
 func (q *queue) load() error {
-	files, err := filepath.Glob(filepath.Join(q.dir, "*.spool"))
+	files, err := filepath.Glob(filepath.Join(q.dir, "*.spool*"))
 	if err != nil {
 		return err
 	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		var number int
+		if _, err := fmt.Sscanf(filepath.Base(path), "%d.spool", &number); err == nil {
+			q.number = max(q.number, number) // also of those that are kept: another one of that name would take their place
+		}
+		return filepath.Ext(path) != ".spool"
+	})
 	slices.Sort(files)
 	topic, known := q.s.c.Topic(q.team, q.source)
 	if q.unknown = !known && len(files) > 0; q.unknown {
@@ -389,10 +400,6 @@ func (q *queue) load() error {
 // loadSegment reads a file, as far as it can be read. Its events go to a topic; empty: that of then.
 func (q *queue) loadSegment(path, topic string) {
 	log := q.s.c.Logger.With("file", path)
-	var number int
-	if _, err := fmt.Sscanf(filepath.Base(path), "%d.spool", &number); err == nil {
-		q.number = max(q.number, number)
-	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		log.Error("this file of a spool cannot be opened, and is left as it is: what is in it goes to the brokers once a start can open it", "error", err)

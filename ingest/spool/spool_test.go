@@ -718,6 +718,66 @@ func TestShortenedWhileRunning(t *testing.T) {
 	})
 }
 
+// What a disk did not give is in quarantine without its bytes; the file is kept, and gives them to a later process.
+func TestGivenUpUnread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		for i := range 3 {
+			u.spooled("a", fmt.Sprint(i))
+		}
+		s := u.s.all()[0].active
+		away, err := os.OpenFile(s.path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.file.Close()
+		s.file = away
+		u.run()
+		time.Sleep(unreadTries*drainPause + time.Second)
+		if got := u.b.ids(""); len(got) != 1 || len(u.files()) > 0 || u.s.Stats() != nil { // their bytes, and so their ids, are the same
+			t.Errorf("quarantined: %q; %v are left, %+v", got, u.files(), u.s.Stats())
+		}
+		u.kill()
+		u.open()
+		u.b.set(true, false)
+		u.spooled("a", "3")
+		if got := u.files(); len(got) != 1 || got[0] == s.path {
+			t.Errorf("%v would take the place of what is kept", got)
+		}
+		u.kill()
+		if err := os.Rename(s.path+unreadFile, s.path); err != nil {
+			t.Fatal(err)
+		}
+		u.b.set(false, false)
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		u.want("a", "0", "1", "2", "3")
+		u.stop()
+	})
+}
+
+// A disk that gave nothing for a while, and does again, is waited for as long as at first when it gives nothing the next time.
+func TestReadAgainCountsAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("a", "1")
+		q := u.s.all()[0]
+		q.lanes[laneName(u.topic, "a")].unread = unreadTries - 1
+		u.b.set(true, false)
+		u.run()
+		time.Sleep(3 * time.Second)
+		q.mu.Lock()
+		if got := q.lanes[laneName(u.topic, "a")].unread; got != 0 {
+			t.Errorf("%d tries count against what was read since", got)
+		}
+		q.mu.Unlock()
+		u.stop()
+	})
+}
+
 // A file that cannot be opened holds up nothing.
 func TestFileThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
