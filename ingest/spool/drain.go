@@ -72,9 +72,14 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		if failed == nil {
 			b.unread = 0
 		}
-		if whole && !e.damaged {
+		if whole {
 			if _, r, failed := decode(bytes); failed == nil {
 				topic, _, _ := strings.Cut(b.lane.name, "\x00")
+				if e.damaged { // the disk gives it now; its lane is none of an entity
+					if topic = ""; r.Topic != q.s.c.QuarantineTopic(q.team, q.source) {
+						topic, _ = q.s.c.Topic(q.team, q.source)
+					}
+				}
 				r.Topic = cmp.Or(topic, r.Topic) // on disk is that of then
 				records = append(records, r)
 				continue

@@ -85,7 +85,7 @@ type entry struct {
 	at      int64
 	size    int64
 	came    int64 // in nanoseconds
-	damaged bool  // not a record, but bytes for the quarantine
+	damaged bool  // when it was loaded: not a record, but bytes for the quarantine
 }
 
 // enter says what of a delivery goes to the log, and what to the disk.
@@ -408,7 +408,11 @@ func (q *queue) loadSegment(path, topic string) {
 	var data []byte
 	info, err := f.Stat()
 	if err == nil {
-		data, err = readable(f, 0, info.Size())
+		data, err = q.s.reads(f, 0, info.Size())
+		for ; err != nil && q.s.unread < unreadTries; q.s.unread++ { // the disk may be away for a moment
+			time.Sleep(drainPause)
+			data, err = q.s.reads(f, 0, info.Size())
+		}
 	}
 	if err != nil {
 		log.Error("a part of this file of a spool cannot be read", "error", err)

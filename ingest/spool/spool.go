@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -90,7 +91,9 @@ type Spool struct {
 	memory  *semaphore.Weighted
 	wake    chan struct{} // capacity 1: an entity can be tried
 	syncs   func(*segment, []*entry) error
-	largest map[string]int64 // as Largest says
+	reads   func(f io.ReaderAt, at, size int64) ([]byte, error) // at Open
+	unread  int                                                 // how often Open has read files again, all together
+	largest map[string]int64                                    // as Largest says
 
 	mu     sync.Mutex
 	open   bool
@@ -111,7 +114,7 @@ func New(c Config) (*Spool, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Spool{c: c, memory: semaphore.NewWeighted(drainMemory), wake: make(chan struct{}, 1), queues: map[string]*queue{}, largest: map[string]int64{}, syncs: (*segment).append}
+	s := &Spool{c: c, memory: semaphore.NewWeighted(drainMemory), wake: make(chan struct{}, 1), queues: map[string]*queue{}, largest: map[string]int64{}, syncs: (*segment).append, reads: readable}
 	if c.Registerer != nil {
 		return s, c.Registerer.Register(collector{s})
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -163,6 +164,7 @@ type setup struct {
 	topic   string // of the source
 	unknown bool   // topic is not known
 	most    int64
+	reads   func(f io.ReaderAt, at, size int64) ([]byte, error) // at Open
 	stop    func()
 }
 
@@ -179,6 +181,9 @@ func (u *setup) open() {
 		Topic:           func(string, string) (string, bool) { return u.topic, !u.unknown },
 		QuarantineTopic: func(team, source string) string { return "quarantine." + team + "." + source }})
 	if err == nil {
+		if u.reads != nil {
+			s.reads = u.reads
+		}
 		err = s.Open()
 	}
 	if err != nil {
@@ -776,6 +781,47 @@ func TestReadAgainCountsAnew(t *testing.T) {
 		q.mu.Unlock()
 		u.stop()
 	})
+}
+
+// What a disk does not give at a start is read again for a while. What it gives later than that is no quarantine's either.
+func TestUnreadableAtTheStart(t *testing.T) {
+	t.Parallel()
+	for name, failures := range map[string]int{"for a moment": 3, "until later": unreadTries + 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newSetup(t)
+				for i := range 3 {
+					u.spooled("a", fmt.Sprint(i))
+				}
+				u.kill()
+				tries := 0
+				u.reads = func(f io.ReaderAt, at, size int64) ([]byte, error) {
+					data, err := readable(f, at, size)
+					if tries++; tries > failures {
+						return data, err
+					}
+					data[size-1] ^= 0xff
+					return data, syscall.EIO
+				}
+				u.topic = "events.acme.now"
+				u.open()
+				u.run()
+				time.Sleep(3 * time.Second)
+				u.want("a", "0", "1", "2")
+				if got := u.b.ids(""); len(got) > 0 || len(u.files()) > 0 || tries != min(failures+1, unreadTries+1) {
+					t.Errorf("quarantined: %q; %v are left; %d tries", got, u.files(), tries)
+				}
+				log, _ := u.b.kept()
+				for _, r := range log {
+					if r.Topic != u.topic {
+						t.Errorf("a record went to %s", r.Topic)
+					}
+				}
+				u.stop()
+			})
+		})
+	}
 }
 
 // A file that cannot be opened holds up nothing.
