@@ -39,6 +39,7 @@ type queue struct {
 	acked   time.Time // when something was acknowledged
 	full    time.Time // when the last write failed; zero: it did not
 	err     error     // of the last burst
+	unread  int       // files that could not be opened or read at the start
 	told    time.Time // when the log was told of it
 }
 
@@ -360,7 +361,7 @@ func (q *queue) isFull() bool {
 func (q *queue) stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st := Stats{Team: q.team, Source: q.source, Records: q.records, Bytes: q.bytes, Full: q.isFull(), Err: q.err}
+	st := Stats{Team: q.team, Source: q.source, Records: q.records, Bytes: q.bytes, Full: q.isFull(), Unread: q.unread, Err: q.err}
 	for _, l := range q.lanes {
 		if len(l.entries) == 0 || l.entries[0].call != nil {
 			continue
@@ -397,12 +398,15 @@ func (q *queue) load() error {
 	return nil
 }
 
+const unreadAtStart = "this file of a spool may hold acknowledged deliveries, and cannot be read: it is left as it is; keep it, and start again once it can be read"
+
 // loadSegment reads a file, as far as it can be read. Its events go to a topic; empty: that of then.
 func (q *queue) loadSegment(path, topic string) {
 	log := q.s.c.Logger.With("file", path)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		log.Error("this file of a spool cannot be opened, and is left as it is: what is in it goes to the brokers once a start can open it", "error", err)
+		log.Error(unreadAtStart, "error", err)
+		q.unread++
 		return
 	}
 	var data []byte
@@ -418,8 +422,14 @@ func (q *queue) loadSegment(path, topic string) {
 		log.Error("a part of this file of a spool cannot be read", "error", err)
 	}
 	pieces, torn, ok := scan(data)
-	if !ok && (err != nil || len(data) > headSize) {
-		log.Error("this file is no segment of a spool, or nobody can tell, and is left as it is: look what it is, and move it away")
+	if !ok && err != nil {
+		log.Error(unreadAtStart)
+		q.unread++
+		f.Close()
+		return
+	}
+	if !ok && len(data) > headSize {
+		log.Error("this file is no segment of a spool, and is left as it is: look what it is, and move it away")
 		f.Close()
 		return
 	}

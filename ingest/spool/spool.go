@@ -342,13 +342,14 @@ type Stats struct {
 	Bytes        int64
 	Oldest       time.Time // when the oldest came
 	Full         bool      // the last delivery found no room, in MaxSize or on the disk, and there has been none since
+	Unread       int       // files that could not be read at the start, and may hold deliveries beside those
 	Err          error     // why the log did not take the last that was tried; nil if it did
 }
 
-// Stats returns the sources that have something on disk, or found no room there, by name.
+// Stats returns the sources that have something on disk, or may have, or found no room there, by name.
 func (s *Spool) Stats() (list []Stats) {
 	for _, q := range s.all() {
-		if of := q.stats(); of.Records > 0 || of.Full {
+		if of := q.stats(); of.Records > 0 || of.Full || of.Unread > 0 {
 			list = append(list, of)
 		}
 	}

@@ -824,6 +824,37 @@ func TestUnreadableAtTheStart(t *testing.T) {
 	}
 }
 
+// A file whose marker the disk does not give is left, told of, and read by a start that can.
+func TestUnreadableMarker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("a", "1")
+		u.kill()
+		u.reads = func(_ io.ReaderAt, _, size int64) ([]byte, error) {
+			return bytes.Repeat([]byte{0xff}, int(size)), syscall.EIO
+		}
+		u.open()
+		u.run()
+		if err := u.send("a", "2"); err != nil {
+			t.Error(err)
+		}
+		if st := u.s.Stats(); len(st) != 1 || st[0].Unread != 1 || st[0].Records != 0 || len(u.files()) != 1 {
+			t.Errorf("%+v, %v", st, u.files())
+		}
+		u.kill()
+		u.reads = nil
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		u.want("a", "2", "1")
+		if st := u.s.Stats(); st != nil {
+			t.Errorf("%+v", st)
+		}
+		u.stop()
+	})
+}
+
 // A file that cannot be opened holds up nothing.
 func TestFileThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
@@ -842,6 +873,9 @@ func TestFileThatCannotBeOpened(t *testing.T) {
 		u.want("a", "1")
 		if got := u.files(); len(got) != 2 {
 			t.Errorf("%v are left", got)
+		}
+		if st := u.s.Stats(); len(st) != 2 || st[0].Unread != 1 || st[1].Unread != 1 {
+			t.Errorf("%+v", st)
 		}
 		u.stop()
 	})
