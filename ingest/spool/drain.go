@@ -72,9 +72,14 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		if failed == nil {
 			b.unread = 0
 		}
-		if whole && !e.damaged {
+		if whole {
 			if _, r, failed := decode(bytes); failed == nil {
 				topic, _, _ := strings.Cut(b.lane.name, "\x00")
+				if e.damaged { // the disk gives it now; its lane is none of an entity
+					if topic = ""; r.Topic != q.s.c.QuarantineTopic(q.team, q.source) {
+						topic, _ = q.s.c.Topic(q.team, q.source)
+					}
+				}
 				r.Topic = cmp.Or(topic, r.Topic) // on disk is that of then
 				records = append(records, r)
 				continue
@@ -83,6 +88,11 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		if len(records) == 0 {
 			if err = q.quarantine(ctx, "spool_damaged", "an acknowledged delivery whose bytes on the intake's disk have changed or cannot be read; the body is what is there now, 0xff for what cannot be read", bytes, e.came); err == nil {
 				durable = 1
+				if failed != nil {
+					q.mu.Lock()
+					e.segment.unread = true
+					q.mu.Unlock()
+				}
 			}
 		}
 		break // those behind it come with the next burst
@@ -131,8 +141,8 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 		}
 	}
 	l.entries = l.entries[durable:]
+	l.unread = b.unread
 	if durable > 0 {
-		l.unread = b.unread
 		q.acknowledged()
 		q.s.freed.Store(time.Now().UnixNano())
 	}

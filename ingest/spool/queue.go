@@ -39,6 +39,7 @@ type queue struct {
 	acked   time.Time // when something was acknowledged
 	full    time.Time // when the last write failed; zero: it did not
 	err     error     // of the last burst
+	unread  int       // files that could not be opened or read at the start
 	told    time.Time // when the log was told of it
 }
 
@@ -85,7 +86,7 @@ type entry struct {
 	at      int64
 	size    int64
 	came    int64 // in nanoseconds
-	damaged bool  // not a record, but bytes for the quarantine
+	damaged bool  // when it was loaded: not a record, but bytes for the quarantine
 }
 
 // enter says what of a delivery goes to the log, and what to the disk.
@@ -339,7 +340,11 @@ func (q *queue) seal(s *segment) {
 
 // remove deletes a segment whose records are all in the log.
 func (q *queue) remove(s *segment) {
-	if err := s.remove(); err != nil {
+	err := s.remove()
+	if s.unread {
+		q.s.c.Logger.Error("a file of the spool holds acknowledged deliveries that could not be read, and is kept: once its disk gives them, take the last part of its name away and start again",
+			"file", s.path+unreadFile, "error", err)
+	} else if err != nil {
 		q.s.c.Logger.Error("a file of the spool cannot be deleted; its records would be given to the log once more at the next start", "file", s.path, "error", err)
 	}
 	q.s.size.Add(-s.size)
@@ -356,7 +361,7 @@ func (q *queue) isFull() bool {
 func (q *queue) stats() Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	st := Stats{Team: q.team, Source: q.source, Records: q.records, Bytes: q.bytes, Full: q.isFull(), Err: q.err}
+	st := Stats{Team: q.team, Source: q.source, Records: q.records, Bytes: q.bytes, Full: q.isFull(), Unread: q.unread, Err: q.err}
 	for _, l := range q.lanes {
 		if len(l.entries) == 0 || l.entries[0].call != nil {
 			continue
@@ -370,10 +375,17 @@ func (q *queue) stats() Stats {
 
 // load reads what a process before this one has left.
 func (q *queue) load() error {
-	files, err := filepath.Glob(filepath.Join(q.dir, "*.spool"))
+	files, err := filepath.Glob(filepath.Join(q.dir, "*.spool*"))
 	if err != nil {
 		return err
 	}
+	files = slices.DeleteFunc(files, func(path string) bool {
+		var number int
+		if _, err := fmt.Sscanf(filepath.Base(path), "%d.spool", &number); err == nil {
+			q.number = max(q.number, number) // also of those that are kept: another one of that name would take their place
+		}
+		return filepath.Ext(path) != ".spool"
+	})
 	slices.Sort(files)
 	topic, known := q.s.c.Topic(q.team, q.source)
 	if q.unknown = !known && len(files) > 0; q.unknown {
@@ -386,29 +398,38 @@ func (q *queue) load() error {
 	return nil
 }
 
+const unreadAtStart = "this file of a spool may hold acknowledged deliveries, and cannot be read: it is left as it is; keep it, and start again once it can be read"
+
 // loadSegment reads a file, as far as it can be read. Its events go to a topic; empty: that of then.
 func (q *queue) loadSegment(path, topic string) {
 	log := q.s.c.Logger.With("file", path)
-	var number int
-	if _, err := fmt.Sscanf(filepath.Base(path), "%d.spool", &number); err == nil {
-		q.number = max(q.number, number)
-	}
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
-		log.Error("this file of a spool cannot be opened, and is left as it is: what is in it goes to the brokers once a start can open it", "error", err)
+		log.Error(unreadAtStart, "error", err)
+		q.unread++
 		return
 	}
 	var data []byte
 	info, err := f.Stat()
 	if err == nil {
-		data, err = readable(f, 0, info.Size())
+		data, err = q.s.reads(f, 0, info.Size())
+		for ; err != nil && q.s.unread < unreadTries; q.s.unread++ { // the disk may be away for a moment
+			time.Sleep(drainPause)
+			data, err = q.s.reads(f, 0, info.Size())
+		}
 	}
 	if err != nil {
 		log.Error("a part of this file of a spool cannot be read", "error", err)
 	}
 	pieces, torn, ok := scan(data)
-	if !ok && (err != nil || len(data) > headSize) {
-		log.Error("this file is no segment of a spool, or nobody can tell, and is left as it is: look what it is, and move it away")
+	if !ok && err != nil {
+		log.Error(unreadAtStart)
+		q.unread++
+		f.Close()
+		return
+	}
+	if !ok && len(data) > headSize {
+		log.Error("this file is no segment of a spool, and is left as it is: look what it is, and move it away")
 		f.Close()
 		return
 	}

@@ -135,6 +135,7 @@ type segment struct {
 	size   int64 // of what is in it for good
 	left   int   // records that are not in Kafka yet
 	sealed bool  // nothing more is written to it
+	unread bool  // a record was given up that the disk did not give: the file is the only copy
 }
 
 // createSegment makes a segment that outlives a crash of the machine, as far as it is written and synced.
@@ -205,7 +206,16 @@ func readable(f io.ReaderAt, at, size int64) ([]byte, error) {
 	return data, err
 }
 
-func (s *segment) remove() error { return errors.Join(s.file.Close(), os.Remove(s.path)) }
+// unreadFile is behind the name of a file of which a record was given up unread. Nothing is read of it until that is taken away again.
+const unreadFile = ".unread"
+
+// remove deletes the file, or keeps it under another name.
+func (s *segment) remove() error {
+	if s.unread {
+		return errors.Join(s.file.Close(), os.Rename(s.path, s.path+unreadFile))
+	}
+	return errors.Join(s.file.Close(), os.Remove(s.path))
+}
 
 func syncDir(path string) error {
 	d, err := os.Open(path)

@@ -21,6 +21,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -90,7 +91,9 @@ type Spool struct {
 	memory  *semaphore.Weighted
 	wake    chan struct{} // capacity 1: an entity can be tried
 	syncs   func(*segment, []*entry) error
-	largest map[string]int64 // as Largest says
+	reads   func(f io.ReaderAt, at, size int64) ([]byte, error) // at Open
+	unread  int                                                 // how often Open has read files again, all together
+	largest map[string]int64                                    // as Largest says
 
 	mu     sync.Mutex
 	open   bool
@@ -111,7 +114,7 @@ func New(c Config) (*Spool, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Spool{c: c, memory: semaphore.NewWeighted(drainMemory), wake: make(chan struct{}, 1), queues: map[string]*queue{}, largest: map[string]int64{}, syncs: (*segment).append}
+	s := &Spool{c: c, memory: semaphore.NewWeighted(drainMemory), wake: make(chan struct{}, 1), queues: map[string]*queue{}, largest: map[string]int64{}, syncs: (*segment).append, reads: readable}
 	if c.Registerer != nil {
 		return s, c.Registerer.Register(collector{s})
 	}
@@ -339,13 +342,14 @@ type Stats struct {
 	Bytes        int64
 	Oldest       time.Time // when the oldest came
 	Full         bool      // the last delivery found no room, in MaxSize or on the disk, and there has been none since
+	Unread       int       // files that could not be read at the start, and may hold deliveries beside those
 	Err          error     // why the log did not take the last that was tried; nil if it did
 }
 
-// Stats returns the sources that have something on disk, or found no room there, by name.
+// Stats returns the sources that have something on disk, or may have, or found no room there, by name.
 func (s *Spool) Stats() (list []Stats) {
 	for _, q := range s.all() {
-		if of := q.stats(); of.Records > 0 || of.Full {
+		if of := q.stats(); of.Records > 0 || of.Full || of.Unread > 0 {
 			list = append(list, of)
 		}
 	}

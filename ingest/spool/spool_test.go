@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -163,6 +164,7 @@ type setup struct {
 	topic   string // of the source
 	unknown bool   // topic is not known
 	most    int64
+	reads   func(f io.ReaderAt, at, size int64) ([]byte, error) // at Open
 	stop    func()
 }
 
@@ -179,6 +181,9 @@ func (u *setup) open() {
 		Topic:           func(string, string) (string, bool) { return u.topic, !u.unknown },
 		QuarantineTopic: func(team, source string) string { return "quarantine." + team + "." + source }})
 	if err == nil {
+		if u.reads != nil {
+			s.reads = u.reads
+		}
 		err = s.Open()
 	}
 	if err != nil {
@@ -718,6 +723,138 @@ func TestShortenedWhileRunning(t *testing.T) {
 	})
 }
 
+// What a disk did not give is in quarantine without its bytes; the file is kept, and gives them to a later process.
+func TestGivenUpUnread(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		for i := range 3 {
+			u.spooled("a", fmt.Sprint(i))
+		}
+		s := u.s.all()[0].active
+		away, err := os.OpenFile(s.path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.file.Close()
+		s.file = away
+		u.run()
+		time.Sleep(unreadTries*drainPause + time.Second)
+		if got := u.b.ids(""); len(got) != 1 || len(u.files()) > 0 || u.s.Stats() != nil { // their bytes, and so their ids, are the same
+			t.Errorf("quarantined: %q; %v are left, %+v", got, u.files(), u.s.Stats())
+		}
+		u.kill()
+		u.open()
+		u.b.set(true, false)
+		u.spooled("a", "3")
+		if got := u.files(); len(got) != 1 || got[0] == s.path {
+			t.Errorf("%v would take the place of what is kept", got)
+		}
+		u.kill()
+		if err := os.Rename(s.path+unreadFile, s.path); err != nil {
+			t.Fatal(err)
+		}
+		u.b.set(false, false)
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		u.want("a", "0", "1", "2", "3")
+		u.stop()
+	})
+}
+
+// A disk that gave nothing for a while, and does again, is waited for as long as at first when it gives nothing the next time.
+func TestReadAgainCountsAnew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("a", "1")
+		q := u.s.all()[0]
+		q.lanes[laneName(u.topic, "a")].unread = unreadTries - 1
+		u.b.set(true, false)
+		u.run()
+		time.Sleep(3 * time.Second)
+		q.mu.Lock()
+		if got := q.lanes[laneName(u.topic, "a")].unread; got != 0 {
+			t.Errorf("%d tries count against what was read since", got)
+		}
+		q.mu.Unlock()
+		u.stop()
+	})
+}
+
+// What a disk does not give at a start is read again for a while. What it gives later than that is no quarantine's either.
+func TestUnreadableAtTheStart(t *testing.T) {
+	t.Parallel()
+	for name, failures := range map[string]int{"for a moment": 3, "until later": unreadTries + 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				u := newSetup(t)
+				for i := range 3 {
+					u.spooled("a", fmt.Sprint(i))
+				}
+				u.kill()
+				tries := 0
+				u.reads = func(f io.ReaderAt, at, size int64) ([]byte, error) {
+					data, err := readable(f, at, size)
+					if tries++; tries > failures {
+						return data, err
+					}
+					data[size-1] ^= 0xff
+					return data, syscall.EIO
+				}
+				u.topic = "events.acme.now"
+				u.open()
+				u.run()
+				time.Sleep(3 * time.Second)
+				u.want("a", "0", "1", "2")
+				if got := u.b.ids(""); len(got) > 0 || len(u.files()) > 0 || tries != min(failures+1, unreadTries+1) {
+					t.Errorf("quarantined: %q; %v are left; %d tries", got, u.files(), tries)
+				}
+				log, _ := u.b.kept()
+				for _, r := range log {
+					if r.Topic != u.topic {
+						t.Errorf("a record went to %s", r.Topic)
+					}
+				}
+				u.stop()
+			})
+		})
+	}
+}
+
+// A file whose marker the disk does not give is left, told of, and read by a start that can.
+func TestUnreadableMarker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		u := newSetup(t)
+		u.spooled("a", "1")
+		u.kill()
+		u.reads = func(_ io.ReaderAt, _, size int64) ([]byte, error) {
+			return bytes.Repeat([]byte{0xff}, int(size)), syscall.EIO
+		}
+		u.open()
+		u.run()
+		if err := u.send("a", "2"); err != nil {
+			t.Error(err)
+		}
+		if st := u.s.Stats(); len(st) != 1 || st[0].Unread != 1 || st[0].Records != 0 || len(u.files()) != 1 {
+			t.Errorf("%+v, %v", st, u.files())
+		}
+		u.kill()
+		u.reads = nil
+		u.open()
+		u.run()
+		time.Sleep(time.Second)
+		u.want("a", "2", "1")
+		if st := u.s.Stats(); st != nil {
+			t.Errorf("%+v", st)
+		}
+		u.stop()
+	})
+}
+
 // A file that cannot be opened holds up nothing.
 func TestFileThatCannotBeOpened(t *testing.T) {
 	t.Parallel()
@@ -736,6 +873,9 @@ func TestFileThatCannotBeOpened(t *testing.T) {
 		u.want("a", "1")
 		if got := u.files(); len(got) != 2 {
 			t.Errorf("%v are left", got)
+		}
+		if st := u.s.Stats(); len(st) != 2 || st[0].Unread != 1 || st[1].Unread != 1 {
+			t.Errorf("%+v", st)
 		}
 		u.stop()
 	})

@@ -52,6 +52,12 @@ func (f *ReplayFilter) WantsKnown(k Known) bool {
 // Undecided stands, among decisions, for a record that a subscription never decided.
 const Undecided gate.Decision = "undecided"
 
+// EndedStatuses are those of events that have run to their end, which is what a reprocess wants that names none: what has not would have its
+// actions twice.
+func EndedStatuses() []string {
+	return []string{"done", "superseded", "discarded", "stale", "skipped", "dropped", "denied"}
+}
+
 // ReplayMode is what a replay runs.
 type ReplayMode string
 
@@ -112,6 +118,11 @@ FROM replay_parts p JOIN (SELECT r.*, (SELECT count(*) FROM replay_parts o WHERE
 WHERE p.fence = ANY ($1) AND p.ended_at IS NULL`), idsOf(claims))
 		if err == nil {
 			list, err = pgx.CollectRows(rows, pgx.RowToStructByName[ReplayPart])
+		}
+		for i := range list {
+			if p := &list[i]; p.Mode == ReplayReprocess && len(p.Filter.Statuses) == 0 { // an older version has planned it
+				p.Filter.Statuses = EndedStatuses()
+			}
 		}
 		return err
 	})

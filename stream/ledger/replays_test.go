@@ -172,6 +172,20 @@ func TestReplayGoesOnWhereItsLastStepEnded(t *testing.T) {
 	}
 }
 
+// A reprocess that names no statuses, as those were stored before they had a default, runs nothing again that has not run to its end.
+func TestReprocessWithoutStatuses(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[ReplayMode][]string{ReplayReprocess: EndedStatuses(), ReplayFill: nil, ReplayShadow: nil} {
+		f := setup(t)
+		c := f.claimAt(50)
+		f.replayingAs(mode)
+		parts, err := f.n.ReplayParts(t.Context(), []*Claim{c})
+		if err != nil || len(parts) != 1 || !cmp.Equal(parts[0].Filter.Statuses, want) {
+			t.Errorf("%s: %+v %v", mode, parts, err)
+		}
+	}
+}
+
 // Nothing of a replay is written once it is cancelled, and the claim goes on with live events.
 func TestCancelledReplayWritesNothing(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package reader
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,12 +38,14 @@ func Scan(ctx context.Context, cfg Config, ranges []Range, within time.Duration,
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer cancel()
-	rd := New(client, NewLog(client), cfg)
+	log := NewLog(client)
+	rd := New(client, log, cfg)
 	running.Go(func() { rd.Run(reading) })
 	s := scan{ranges: ranges, each: each, failed: make([]error, len(ranges))}
-	for _, r := range ranges {
+	for i, r := range ranges {
 		if r.From < r.To {
 			s.left++
+			s.failed[i] = errNothing
 			s.readings = append(s.readings, rd.Add(ctx, r.Partition, r.Partitions, ledger.Position{Offset: r.From, LeaderEpoch: -1}))
 		} else {
 			s.readings = append(s.readings, nil)
@@ -59,7 +60,7 @@ func Scan(ctx context.Context, cfg Config, ranges []Range, within time.Duration,
 				return err
 			}
 		case <-end.C:
-			return cmp.Or(s.failed...)
+			return s.why(ctx, log)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -73,7 +74,32 @@ type scan struct {
 	readings []*Reading // by range; nil once it is read
 	left     int
 	each     func(i int, records []ledger.Record, next int64) error
-	failed   []error // by range: why nothing of it is read yet; nil: something is, or nothing failed
+	failed   []error // by range: why nothing of it is read yet; nil: something is
+}
+
+// errNothing is of a range of which neither records nor an error have come: the client tells nobody of errors after which it asks again.
+var errNothing = errors.New("nothing has come")
+
+// why says why nothing of a range was read; nil if something of each was, or can be.
+func (s *scan) why(ctx context.Context, log *Log) error {
+	for i, r := range s.ranges {
+		if s.failed[i] == errNothing {
+			s.failed[i] = nil
+			asking, cancel := context.WithTimeout(ctx, 2*time.Second)
+			err := log.Readable(asking, r.Partition, r.From)
+			cancel()
+			if err != nil {
+				err = s.unit(Unit{Parts: []Part{{Of: s.readings[i], From: r.From, Err: err}}})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if s.failed[i] != nil {
+			return s.failed[i]
+		}
+	}
+	return nil
 }
 
 // unit gives what was read. Where a partition fails, the reader tries again by itself, unless the log does not have the range any more.

@@ -2,6 +2,7 @@ package reader
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -59,5 +60,19 @@ func TestAppendTimeTellsWhatCannotBeRead(t *testing.T) {
 			t.Errorf("%v: %v", why, err)
 		}
 		fault.Remove()
+	}
+}
+
+// An error after which the client asks again, without telling anybody, is told of, too.
+func TestScanAsksWhyNothingComes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.Produce(0, 1, 2, 3)
+	cfg := Config{Client: []kgo.Opt{r.Seed()}, Filter: Globs(nil), BatchRecords: 100, BatchBytes: 1 << 20, MaxRecordBytes: 1 << 20, OnError: func(error) {}}
+	r.Cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.KafkaStorageError, Count: -1})
+	ranges := []Range{{Partition: ledger.Partition{Topic: testTopic, TopicID: r.TopicID()}, Partitions: 1, To: 3}}
+	err := Scan(t.Context(), cfg, ranges, time.Second, func(int, []ledger.Record, int64) error { return nil })
+	if !errors.Is(err, kerr.KafkaStorageError) || !strings.Contains(err.Error(), "--from-offset events.acme.orders/0=OFFSET") {
+		t.Error(err)
 	}
 }

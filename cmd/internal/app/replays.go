@@ -202,7 +202,7 @@ func statusesFor(mode string) []string {
 	case ledger.ReplayShadow:
 		return inbox.Statuses()
 	case ledger.ReplayReprocess:
-		return []string{"done", "superseded", "discarded", "stale", "skipped", "dropped", "denied"}
+		return ledger.EndedStatuses()
 	}
 	return []string{"filtered", "conflict", "quarantined", "discarded"}
 }

@@ -72,18 +72,21 @@ func (s *intakeSpool) takes(brokers error) error {
 	if s == nil {
 		return brokers
 	}
-	var records int
+	var records, unread int
 	var bytes int64
 	oldest, full := time.Now(), false
 	for _, of := range s.Stats() {
-		records, bytes, full = records+of.Records, bytes+of.Bytes, full || of.Full
+		records, bytes, full, unread = records+of.Records, bytes+of.Bytes, full || of.Full, unread+of.Unread
 		if of.Records > 0 && of.Oldest.Before(oldest) {
 			oldest = of.Oldest
 		}
 	}
 	waiting := fmt.Sprintf("%d deliveries (%d bytes) wait on this disk for the brokers, the oldest since %s", records, bytes, oldest.UTC().Format(time.RFC3339))
+	if unread > 0 {
+		waiting += unreadFiles(unread)
+	}
 	switch {
-	case brokers == nil && records == 0:
+	case brokers == nil && records+unread == 0:
 		return nil
 	case brokers == nil:
 		return notice(waiting)
@@ -91,10 +94,15 @@ func (s *intakeSpool) takes(brokers error) error {
 		return fmt.Errorf("%w; and the disk takes no more: %s", brokers, waiting)
 	case !s.a.anySpools():
 		return brokers
-	case records == 0:
+	case records+unread == 0:
 		return notice("deliveries go to this disk: " + checkOf("", brokers).Error)
 	}
 	return notice(waiting + ": " + checkOf("", brokers).Error)
+}
+
+// unreadFiles tells of files that nothing but the next start reads.
+func unreadFiles(n int) string {
+	return fmt.Sprintf("; beside these, %d files could not be read at the start, and may hold more: the log names them; keep them, and start again once they can be read", n)
 }
 
 // anySpools reports whether a source keeps deliveries on disk.
@@ -139,6 +147,9 @@ func spoolRow(of spool.Stats, dir string, used, most int64, file string) api.Att
 	if of.Full {
 		row.Reason = "full"
 		row.Detail += fmt.Sprintf("; the last one found no room and was answered 503: the disk is full, or the spool (%d bytes of intake.spool.max_size %s)", used, config.Size(most))
+	}
+	if of.Unread > 0 {
+		row.Detail += unreadFiles(of.Unread)
 	}
 	if of.Err != nil {
 		row.Detail += "; the last try: " + checkOf("", of.Err).Error

@@ -266,6 +266,25 @@ func TestSpoolOfATeamThatIsLeftOut(t *testing.T) {
 	}
 }
 
+// A file of the spool that the start cannot read is told of, beside brokers that answer.
+func TestSpoolFileThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	dir := t.TempDir()
+	r.text = strings.Replace(r.text, "listen: {", "intake: {spool: {dir: "+dir+"}}\non_broker_outage: spool\nlisten: {", 1)
+	if err := os.MkdirAll(filepath.Join(dir, "acme.orders", "000000000007.spool"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := r.run(config.RoleIntake)
+	if rows := p.waiting(api.KindSpooling); len(rows) != 1 || rows[0].ID != "acme/orders" || !strings.Contains(rows[0].Detail, "1 files could not be read") {
+		t.Errorf("%+v", rows)
+	}
+	if status, body := p.readyz(); status != http.StatusOK || !strings.Contains(body, "1 files could not be read") {
+		t.Errorf("%d %s", status, body)
+	}
+	p.clean()
+}
+
 // all gives the records that a topic has now.
 func (r *deployment) all(topic string) []*kgo.Record {
 	r.t.Helper()
