@@ -16,8 +16,10 @@ if (body) {
   const login = document.querySelector("#live-login");
   const turn = document.querySelector("#turn"); // the link to the next page
   const unread = "Not all is live: this page cannot be read again";
+  const nothing = document.querySelector("#nothing");
   const most = 700; // rows that are kept: more than a page has when it is loaded
   let after = body.dataset.after;
+  let live = "Live"; // what is said while the stream is open: what is wrong, as the server has told it
   let paused = false;
   let source = null;
   let late = null; // changes that have come while the page is read again; null: it is not
@@ -28,13 +30,13 @@ if (body) {
     const url = new URL(body.dataset.live, location.href);
     url.searchParams.set("after", after);
     source = new EventSource(url);
-    source.onopen = () => { status.textContent = "Live"; };
+    source.onopen = () => { status.textContent = live = "Live"; };
     source.onerror = () => { // a browser connects again by itself, unless it was refused
       const refused = source && source.readyState === EventSource.CLOSED;
       status.textContent = "Not live: connecting again";
       if (refused) { close(); ask(url); }
     };
-    source.addEventListener("trouble", (e) => { status.textContent = e.data ? "Not all is shown: " + e.data : "Live"; });
+    source.addEventListener("trouble", (e) => { status.textContent = live = e.data ? "Not all is shown: " + e.data : "Live"; });
     source.addEventListener("ended", (e) => { close(); end(e.data); });
     source.addEventListener("gap", (e) => add(() => body.prepend(gap(e.data))));
     source.addEventListener("row", (e) => { after = e.lastEventId || after; add(() => show(e.data)); });
@@ -43,6 +45,7 @@ if (body) {
   function add(change) {
     late?.push(change);
     change();
+    nothing.hidden = body.rows.length > 0;
   }
 
   function close() {
@@ -85,7 +88,6 @@ if (body) {
       body.append(gap("the oldest were removed"));
       turn.replaceChildren();
     }
-    document.querySelector("#nothing")?.remove();
   }
 
   // gap makes a row that stands where rows are missing.
@@ -114,11 +116,12 @@ if (body) {
         const focused = body.contains(document.activeElement) && document.activeElement.href;
         body.replaceChildren(...rows);
         for (const change of late) change();
+        nothing.hidden = body.rows.length > 0;
         turn.replaceChildren(...page.querySelector("#turn").children);
         if (focused) [...body.querySelectorAll("a")].find((a) => a.href === focused)?.focus({ preventScroll: true });
       }
       if (source?.readyState === EventSource.OPEN && !rows) status.textContent = unread;
-      else if (status.textContent === unread) status.textContent = "Live";
+      else if (status.textContent === unread) status.textContent = live;
       late = null;
     }
     timer = setTimeout(again, Math.max(30_000, 20 * (performance.now() - began)));
