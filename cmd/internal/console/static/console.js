@@ -81,8 +81,10 @@ if (body) {
     holder.innerHTML = html;
     const row = holder.content.querySelector("tr");
     const old = [...body.rows].find((r) => r.dataset.key === row.dataset.key);
-    if (old) old.replaceWith(row);
-    else body.prepend(row);
+    if (old) {
+      if (!body.rows[0].dataset.key) body.rows[0].remove(); // a gap, and what follows it is here: nothing is missing
+      old.replaceWith(row);
+    } else body.prepend(row);
     if (body.rows.length > most) { // the next page begins behind what is removed
       while (body.rows.length >= most) body.lastElementChild.remove();
       body.append(gap("the oldest were removed"));
@@ -103,16 +105,19 @@ if (body) {
   }
 
   // again reads the page again, now and then: the stream has what was decided in the last half minute, and neither what changes later nor what
-  // fits the filters no more. A page that takes long is read the less often, as the server looks.
+  // fits the filters no more. A page that takes long is read the less often, as the server looks. Who comes back gets the page first, and then
+  // the stream from there on.
   async function again() {
     if (late) return;
     clearTimeout(timer);
     const began = performance.now();
-    if (source) {
+    if (!paused && !document.hidden) {
       late = [];
-      const page = await fetch(location.href).then((answer) => answer.text()).then((text) => new DOMParser().parseFromString(text, "text/html")).catch(() => null);
-      const rows = page?.querySelector("tbody[data-live]")?.rows;
-      if (rows && source) {
+      const page = await fetch(location.href, { signal: AbortSignal.timeout(30_000) }).then((answer) => answer.text()).then((text) => new DOMParser().parseFromString(text, "text/html")).catch(() => null);
+      const read = page?.querySelector("tbody[data-live]");
+      const rows = read?.rows;
+      if (rows && !paused && !document.hidden) {
+        if (!source) after = read.dataset.after;
         const focused = body.contains(document.activeElement) && document.activeElement.href;
         body.replaceChildren(...rows);
         for (const change of late) change();
@@ -123,6 +128,7 @@ if (body) {
       if (source?.readyState === EventSource.OPEN && !rows) status.textContent = unread;
       else if (status.textContent === unread) status.textContent = live;
       late = null;
+      open();
     }
     timer = setTimeout(again, Math.max(30_000, 20 * (performance.now() - began)));
   }
@@ -131,8 +137,8 @@ if (body) {
   button.addEventListener("click", () => {
     paused = !paused;
     button.textContent = paused ? "Go on" : "Pause";
-    if (paused) { close(); status.textContent = "Paused"; } else { open(); again(); }
+    if (paused) { close(); status.textContent = "Paused"; } else again();
   });
-  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); again(); } });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else again(); });
   open();
 }
