@@ -83,7 +83,7 @@ func TestLiveViewIsReadAgain(t *testing.T) {
 	shown := func(text string) bool { return strings.Contains(b.do("text").(string), text) }
 	const later = 31 // seconds: the page has read itself again by then
 	b.do("forward", "seconds", later)
-	if !rig.Until(time.Minute, func() bool { return !shown(refused.id) }) {
+	if !rig.Until(time.Minute, func() bool { return !shown(refused.id) && shown("Nothing to list.") }) {
 		t.Errorf("what is done is shown as a dead letter: %s", b.do("text"))
 	}
 
