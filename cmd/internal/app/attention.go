@@ -406,6 +406,15 @@ func (t *attention) ofBudgets(ctx context.Context, l *look) {
 		l.unknown[api.KindBudget], l.failed = err.Error(), true
 		return
 	}
+	slices.SortStableFunc(used, func(a, b ledger.CounterUsed) int { // what actions wait for comes first
+		switch {
+		case holds[a.Name] == holds[b.Name]:
+			return 0
+		case holds[a.Name]:
+			return -1
+		}
+		return 1
+	})
 	listed := map[string]int{}
 	for _, u := range used {
 		row := budgetRow(u, t.a.file(), limits, l.at)

@@ -108,10 +108,18 @@ teams:
 	short := func(i api.AttentionItem) bool {
 		return i.ID == each+".cost /acme/orders c" && i.Reason == "too_little_left" && strings.Contains(i.Detail, " of 2.5 are used")
 	}
-	if waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindBudget}); err != nil || !slices.ContainsFunc(waits.Items, short) {
-		t.Errorf("waits for an operator: %+v %v", waits, err)
+	db := pgtest.Connect(t, place.url, place.schema)
+	if _, err := db.Exec(t.Context(), `INSERT INTO counters SELECT $1 || n, now(), 9, 10, 1, 1, now() + interval '1 hour' FROM generate_series(1, $2) n`,
+		"budget "+each+".cost /acme/orders near-", mostBudgets); err != nil {
+		t.Fatal(err)
 	}
-	if tag, err := pgtest.Connect(t, place.url, place.schema).Exec(t.Context(), `UPDATE actions SET next_at = now() - interval '1 minute' WHERE status = 'waiting_budget'`); err != nil || tag.RowsAffected() == 0 {
+	if waits, err := p.api.Attention(t.Context(), api.AttentionFilter{Kind: api.KindBudget}); err != nil || !slices.ContainsFunc(waits.Items, short) {
+		t.Errorf("behind %d that are nearly used up, for which nothing waits: %+v %v", mostBudgets, waits, err)
+	}
+	if _, err := db.Exec(t.Context(), `DELETE FROM counters WHERE starts_with(name, $1)`, "budget "+each+".cost /acme/orders near-"); err != nil {
+		t.Fatal(err)
+	}
+	if tag, err := db.Exec(t.Context(), `UPDATE actions SET next_at = now() - interval '1 minute' WHERE status = 'waiting_budget'`); err != nil || tag.RowsAffected() == 0 {
 		t.Fatal(tag, err)
 	}
 	var waits *api.Attention

@@ -165,8 +165,8 @@ teams:
 		w.WriteHeader(int(status.Load()))
 		return true
 	})
-	for answer, goesOn := range map[int]bool{http.StatusForbidden: true, http.StatusNotFound: true, http.StatusInternalServerError: true, http.StatusServiceUnavailable: true,
-		http.StatusUnauthorized: false, http.StatusTooManyRequests: false} {
+	for answer, goesOn := range map[int]bool{http.StatusForbidden: true, http.StatusNotFound: true, http.StatusInternalServerError: true,
+		http.StatusUnauthorized: false, http.StatusTooManyRequests: false, http.StatusBadGateway: false, http.StatusServiceUnavailable: false, http.StatusGatewayTimeout: false} {
 		status.Store(int32(answer))
 		asked.Store(0)
 		s := newSchemaIDs(slog.New(slog.DiscardHandler))

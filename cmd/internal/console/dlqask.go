@@ -74,6 +74,12 @@ func (p dlqAskPage) Flags() string {
 	return flags.String()
 }
 
+// Narrowed are the flags without the group's; empty: the whole group is meant.
+func (p dlqAskPage) Narrowed() string {
+	p.Of.Group = ""
+	return strings.TrimSpace(p.Flags())
+}
+
 // filters are those that are set, the group among them.
 func (p dlqAskPage) filters() (set []field) {
 	of := filtersOf(p.Of)
@@ -378,16 +384,17 @@ func leftOut(p *dlqAskPage, i *api.DeadLetterItem) string {
 type dlqProgressPage struct {
 	Words    verbWords
 	Group    string
+	Narrowed string // the filters besides the group, as flags
 	Asked    int    // how many it was asked of
 	Waits    int    // how many of those wait for the owners of their partitions
 	Done     int    // how many do not
-	Left     int    // dead letters of the group that nothing waits for
+	Left     int    // dead letters of the group and the filters that nothing waits for
 	Again    int    // those of them that died after it was asked
 	Behind   bool   // it has looked from where the ask began, which is behind the start of the group
 	More     bool   // the group has more than it has looked through
 	Reload   string // link to this page
 	Next     string // link to the dry run of what is left
-	Unlisted bool   // the group has no dead letter any more
+	Unlisted bool   // there is no such dead letter any more
 }
 
 func (p *dlqAskPage) progressLink(until time.Time) string {
@@ -410,7 +417,7 @@ func (c *Console) progress(ctx context.Context, r *http.Request) (any, error) {
 	if !known || err1 != nil || err2 != nil || total < 0 || f.Group == "" {
 		return nil, schemas.Errorf(schemas.Invalid, "", "this is no address of something that was asked: begin with the dead letters")
 	}
-	p := &dlqProgressPage{Words: words, Group: f.Group, Asked: total, Behind: f.Cursor != "", More: true, Reload: "/console/dlq/progress?" + q.Encode(),
+	p := &dlqProgressPage{Words: words, Group: f.Group, Narrowed: dlqAskPage{Of: f}.Narrowed(), Asked: total, Behind: f.Cursor != "", More: true, Reload: "/console/dlq/progress?" + q.Encode(),
 		Next: deadLettersLink("/console/dlq/"+q.Get("verb"), f)}
 	f.Limit, f.Uncounted = maxRows, true
 	for looks := 0; p.More && looks < maxLooks; looks++ {

@@ -297,6 +297,9 @@ func TestAGroupIsOfTheFilters(t *testing.T) {
 	asked("discard", maxAsked)
 	s.says("p", "or all by `forebay dlq discard --team acme --subscription fulfil --source orders --entity 'o 1' --type 'order.*' --destination agent --class invalid --group g1 --since "+
 		want.Since.Format(time.RFC3339)+" --reason TEXT`")
+	narrowed := "--team acme --subscription fulfil --source orders --entity 'o 1' --type 'order.*' --destination agent --class invalid --since " + want.Since.Format(time.RFC3339)
+	s.says("p", "Of the group, "+narrowed)
+	s.says("p", "These filters have more than are asked at once")
 	get(t, h, s.link("resolve"))
 	asked("resolve", maxAsked)
 	form := values(s)
@@ -308,8 +311,12 @@ func TestAGroupIsOfTheFilters(t *testing.T) {
 	s = get(t, h, s.link("How far it is"))
 	f.deadFilter.Uncounted = false
 	asked("how far it is", maxRows)
+	s.says("p", "Group g1 , of it "+narrowed)
+	s.says("p", "dead letters of these filters are left")
 	get(t, h, s.link("Discard what is left…"))
 	asked("what is left", maxAsked)
+	f.largeGroup(0, 0)
+	get(t, h, s.link("Look again")).says("p", "These filters have no dead letter any more")
 	if s := get(t, h, "/console/dlq/discard?action=act_1&team=acme"); s.status != http.StatusBadRequest {
 		t.Errorf("filters beside an action: %d", s.status)
 	}

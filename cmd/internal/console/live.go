@@ -33,7 +33,7 @@ type live struct {
 	w      http.ResponseWriter
 	to     *http.ResponseController
 	after  time.Time         // when the newest row that was sent was decided: the cursor
-	seen   time.Time         // when the last look began that was answered; before the first one, the cursor
+	seen   time.Time         // when the look began that was sent last; before the first one, the cursor
 	sent   map[string]string // what was sent of the rows of the last look, by their key
 	silent time.Time         // since when nothing was sent
 	down   string            // what the browser was told is wrong; empty: nothing
@@ -162,11 +162,7 @@ func (l *live) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, partTimeout)
 	defer cancel()
 	f := l.filter
-	began := time.Now()
-	from := began.Add(-liveWindow)
-	if l.seen.Before(from) {
-		from = l.seen.Add(-liveWindow)
-	}
+	from := l.seen.Add(-liveWindow)
 	if from.After(f.Since) {
 		f.Since = from
 	}
@@ -180,7 +176,7 @@ func (l *live) look(ctx context.Context) bool {
 	if err != nil && schemas.KindOf(err) != schemas.NotFound { // that there is nothing yet
 		return l.trouble(err.Error())
 	}
-	l.seen = began
+	l.seen = found.began
 	ok := l.trouble("")
 	if n := len(found.rows); n > 0 && found.more && found.rows[n-1].decidedAt.After(l.after) { // what is between is never sent
 		ok = ok && l.event("gap", "more came than a live view shows; filters narrow it down")

@@ -246,6 +246,51 @@ func TestLiveInboxAfterASlowLook(t *testing.T) {
 	})
 }
 
+// TestLiveInboxGoesBackToWhatItHasSeen: a view that was given what another one had found goes back to when that was looked for, and one that
+// connects again goes back half a minute from its cursor: what came, or changed, since then is sent.
+func TestLiveInboxGoesBackToWhatItHasSeen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := &liveLedger{fake: newFake()}
+		cfg := l.config()
+		cfg.Inbox = l
+		c := pagesOf(t, cfg)
+		ask, takes := c.looks.ask, 4*time.Second // it counts for 80 s
+		c.looks.ask = func(ctx context.Context, f api.InboxFilter) (api.Page[api.InboxItem], error) {
+			page, err := ask(ctx, f)
+			time.Sleep(takes)
+			return page, err
+		}
+		view := func() (*live, *httptest.ResponseRecorder) {
+			w := httptest.NewRecorder()
+			return &live{c: c, filter: api.InboxFilter{Limit: rows}, w: w, to: http.NewResponseController(w), after: time.Now(), seen: time.Now()}, w
+		}
+		first, _ := view()
+		second, w := view()
+		first.look(t.Context())
+		l.happen("done", "e-1")
+		time.Sleep(time.Minute)
+		second.look(t.Context())
+		if strings.Contains(w.Body.String(), "event: row") {
+			t.Errorf("what the first view has found is not what the second is given: %s", w.Body)
+		}
+		time.Sleep(30 * time.Second)
+		if second.look(t.Context()); !strings.Contains(w.Body.String(), "e-1") {
+			t.Errorf("what came after the first view had looked: %s", w.Body)
+		}
+		time.Sleep(liveIdle * takes)
+		takes = 0
+		l.happen("pending", "e-2")
+		time.Sleep(10 * time.Second)
+		again, w := view()
+		time.Sleep(25 * time.Second)
+		l.happen("done", "e-2")
+		if again.look(t.Context()); !strings.Contains(w.Body.String(), "e-2") {
+			t.Errorf("what has changed while the view was not connected: %s", w.Body)
+		}
+	})
+}
+
 // TestLiveInboxIsBounded: other sites, wrong questions and too many who look get none, and the end of the process ends those that there are.
 func TestLiveInboxIsBounded(t *testing.T) {
 	t.Parallel()

@@ -31,8 +31,9 @@ type found struct {
 
 // look is what was found at one time, the newest first.
 type look struct {
-	rows []liveRow
-	more bool // there is more than was asked for
+	rows  []liveRow
+	more  bool      // there is more than was asked for
+	began time.Time // what was decided later may be missing
 }
 
 // liveRow is a row of the live inbox, which is rendered when the first view sends it. Not changed once it is made.
@@ -81,9 +82,10 @@ func (l *looks) at(ctx context.Context, f api.InboxFilter) (look, error) {
 	began := time.Now()
 	page, err := l.ask(ctx, f)
 	if err != nil {
-		return look{}, err
+		return look{began: began}, err
 	}
 	k.look, k.since, k.ended, k.took = l.lookOf(page), f.Since, time.Now(), time.Since(began)
+	k.look.began = began
 	return k.look, nil
 }
 

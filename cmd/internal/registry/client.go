@@ -138,10 +138,10 @@ type said struct{ *sr.ResponseError }
 func (s said) Error() string { return bounded(s.ResponseError.Error()) }
 
 // OfAll reports whether an error of the registry is none of one schema alone, so that any other question would end in it, too: nothing answers,
-// it does not know this user, or it has had too many questions.
+// what stands before it says that it is away, it does not know this user, or it has had too many questions.
 func OfAll(err error) bool {
 	if answer, ok := errors.AsType[said](err); ok {
-		return answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusTooManyRequests
+		return answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode > http.StatusNotImplemented
 	}
 	return schemas.KindOf(err) != schemas.Permanent
 }

@@ -16,8 +16,10 @@ if (body) {
   const login = document.querySelector("#live-login");
   const turn = document.querySelector("#turn"); // the link to the next page
   const unread = "Not all is live: this page cannot be read again";
+  const nothing = document.querySelector("#nothing");
   const most = 700; // rows that are kept: more than a page has when it is loaded
   let after = body.dataset.after;
+  let live = "Live"; // what is said while the stream is open: what is wrong, as the server has told it
   let paused = false;
   let source = null;
   let late = null; // changes that have come while the page is read again; null: it is not
@@ -28,13 +30,13 @@ if (body) {
     const url = new URL(body.dataset.live, location.href);
     url.searchParams.set("after", after);
     source = new EventSource(url);
-    source.onopen = () => { status.textContent = "Live"; };
+    source.onopen = () => { status.textContent = live = "Live"; };
     source.onerror = () => { // a browser connects again by itself, unless it was refused
       const refused = source && source.readyState === EventSource.CLOSED;
       status.textContent = "Not live: connecting again";
       if (refused) { close(); ask(url); }
     };
-    source.addEventListener("trouble", (e) => { status.textContent = e.data ? "Not all is shown: " + e.data : "Live"; });
+    source.addEventListener("trouble", (e) => { status.textContent = live = e.data ? "Not all is shown: " + e.data : "Live"; });
     source.addEventListener("ended", (e) => { close(); end(e.data); });
     source.addEventListener("gap", (e) => add(() => body.prepend(gap(e.data))));
     source.addEventListener("row", (e) => { after = e.lastEventId || after; add(() => show(e.data)); });
@@ -43,6 +45,7 @@ if (body) {
   function add(change) {
     late?.push(change);
     change();
+    nothing.hidden = body.rows.length > 0;
   }
 
   function close() {
@@ -78,14 +81,15 @@ if (body) {
     holder.innerHTML = html;
     const row = holder.content.querySelector("tr");
     const old = [...body.rows].find((r) => r.dataset.key === row.dataset.key);
-    if (old) old.replaceWith(row);
-    else body.prepend(row);
+    if (old) {
+      if (!body.rows[0].dataset.key) body.rows[0].remove(); // a gap, and what follows it is here: nothing is missing
+      old.replaceWith(row);
+    } else body.prepend(row);
     if (body.rows.length > most) { // the next page begins behind what is removed
       while (body.rows.length >= most) body.lastElementChild.remove();
       body.append(gap("the oldest were removed"));
       turn.replaceChildren();
     }
-    document.querySelector("#nothing")?.remove();
   }
 
   // gap makes a row that stands where rows are missing.
@@ -101,25 +105,30 @@ if (body) {
   }
 
   // again reads the page again, now and then: the stream has what was decided in the last half minute, and neither what changes later nor what
-  // fits the filters no more. A page that takes long is read the less often, as the server looks.
+  // fits the filters no more. A page that takes long is read the less often, as the server looks. Who comes back gets the page first, and then
+  // the stream from there on.
   async function again() {
     if (late) return;
     clearTimeout(timer);
     const began = performance.now();
-    if (source) {
+    if (!paused && !document.hidden) {
       late = [];
-      const page = await fetch(location.href).then((answer) => answer.text()).then((text) => new DOMParser().parseFromString(text, "text/html")).catch(() => null);
-      const rows = page?.querySelector("tbody[data-live]")?.rows;
-      if (rows && source) {
+      const page = await fetch(location.href, { signal: AbortSignal.timeout(30_000) }).then((answer) => answer.text()).then((text) => new DOMParser().parseFromString(text, "text/html")).catch(() => null);
+      const read = page?.querySelector("tbody[data-live]");
+      const rows = read?.rows;
+      if (rows && !paused && !document.hidden) {
+        if (!source) after = read.dataset.after;
         const focused = body.contains(document.activeElement) && document.activeElement.href;
         body.replaceChildren(...rows);
         for (const change of late) change();
+        nothing.hidden = body.rows.length > 0;
         turn.replaceChildren(...page.querySelector("#turn").children);
         if (focused) [...body.querySelectorAll("a")].find((a) => a.href === focused)?.focus({ preventScroll: true });
       }
       if (source?.readyState === EventSource.OPEN && !rows) status.textContent = unread;
-      else if (status.textContent === unread) status.textContent = "Live";
+      else if (status.textContent === unread) status.textContent = live;
       late = null;
+      open();
     }
     timer = setTimeout(again, Math.max(30_000, 20 * (performance.now() - began)));
   }
@@ -128,8 +137,8 @@ if (body) {
   button.addEventListener("click", () => {
     paused = !paused;
     button.textContent = paused ? "Go on" : "Pause";
-    if (paused) { close(); status.textContent = "Paused"; } else { open(); again(); }
+    if (paused) { close(); status.textContent = "Paused"; } else again();
   });
-  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else { open(); again(); } });
+  document.addEventListener("visibilitychange", () => { if (document.hidden) close(); else again(); });
   open();
 }
