@@ -73,14 +73,7 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 			b.unread = 0
 		}
 		if whole {
-			if _, r, failed := decode(bytes); failed == nil {
-				topic, _, _ := strings.Cut(b.lane.name, "\x00")
-				if e.damaged { // the disk gives it now; its lane is none of an entity
-					if topic = ""; r.Topic != q.s.c.QuarantineTopic(q.team, q.source) {
-						topic, _ = q.s.c.Topic(q.team, q.source)
-					}
-				}
-				r.Topic = cmp.Or(topic, r.Topic) // on disk is that of then
+			if r := q.record(b.lane, e, bytes); r != nil {
 				records = append(records, r)
 				continue
 			}
@@ -107,6 +100,22 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		}
 	}
 	q.drained(ctx, b, durable, err)
+}
+
+// record returns the record of an entry's bytes, under the topic that it goes to; nil: they are none.
+func (q *queue) record(l *lane, e *entry, bytes []byte) *kgo.Record {
+	_, r, err := decode(bytes)
+	if err != nil {
+		return nil
+	}
+	topic, _, _ := strings.Cut(l.name, "\x00")
+	if e.damaged { // the disk gives it now; its lane is none of an entity
+		if topic = ""; r.Topic != q.s.c.QuarantineTopic(q.team, q.source) {
+			topic, _ = q.s.c.Topic(q.team, q.source)
+		}
+	}
+	r.Topic = cmp.Or(topic, r.Topic) // on disk is that of then
+	return r
 }
 
 // refused reports whether the brokers do not take a record for its size. What this process does not send them for that, the next one may.

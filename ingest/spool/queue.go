@@ -414,7 +414,7 @@ func (q *queue) loadSegment(path, topic string) {
 	if err == nil {
 		data, err = q.s.reads(f, 0, info.Size())
 		for ; err != nil && q.s.unread < unreadTries; q.s.unread++ { // the disk may be away for a moment
-			time.Sleep(drainPause)
+			<-time.After(drainPause)
 			data, err = q.s.reads(f, 0, info.Size())
 		}
 	}

@@ -83,7 +83,7 @@ var errNothing = errors.New("nothing has come")
 // why says why nothing of a range was read; nil if something of each was, or can be.
 func (s *scan) why(ctx context.Context, log *Log) error {
 	for i, r := range s.ranges {
-		if s.failed[i] == errNothing {
+		if errors.Is(s.failed[i], errNothing) {
 			s.failed[i] = nil
 			asking, cancel := context.WithTimeout(ctx, 2*time.Second)
 			err := log.Readable(asking, r.Partition, r.From)
