@@ -81,7 +81,7 @@ func (q *queue) drain(ctx context.Context, b *burst) {
 		if len(records) == 0 {
 			if err = q.quarantine(ctx, "spool_damaged", "an acknowledged delivery whose bytes on the intake's disk have changed or cannot be read; the body is what is there now, 0xff for what cannot be read", bytes, e.came); err == nil {
 				durable = 1
-				if failed != nil {
+				if failed != nil || e.damaged && e.segment.faulty {
 					q.mu.Lock()
 					e.segment.unread = true
 					q.mu.Unlock()

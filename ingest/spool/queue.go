@@ -433,7 +433,7 @@ func (q *queue) loadSegment(path, topic string) {
 		f.Close()
 		return
 	}
-	s := &segment{path: path, file: f, marker: slices.Clone(markerOf(data)), size: int64(len(data)), sealed: true, left: len(pieces)}
+	s := &segment{path: path, file: f, marker: slices.Clone(markerOf(data)), size: int64(len(data)), sealed: true, left: len(pieces), faulty: err != nil}
 	if torn > 0 {
 		log.Warn("the last record of a spool was being written when its process ended; it was never acknowledged", "bytes", torn)
 	}

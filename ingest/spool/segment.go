@@ -135,6 +135,7 @@ type segment struct {
 	size   int64 // of what is in it for good
 	left   int   // records that are not in Kafka yet
 	sealed bool  // nothing more is written to it
+	faulty bool  // the start could not read all of it: what is damaged may be several records, which the disk gives now
 	unread bool  // a record was given up that the disk did not give: the file is the only copy
 }
 

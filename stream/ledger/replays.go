@@ -179,7 +179,7 @@ func (n *Namespace) known(ctx context.Context, win *windowSet, fence int32, reco
 	}
 	again := map[schemas.EventKey]runAgain{} // by its key
 	if statuses && len(records) > 0 {
-		replays, err := n.passedBy(ctx, fence, offsets)
+		replays, err := n.ranAgain(ctx, fence)
 		if err != nil {
 			return nil, err
 		}
@@ -244,12 +244,13 @@ SELECT d.log_offset, d.decision, `+rejected+` FROM {rejected_records} d WHERE d.
 	return list, err
 }
 
-// passedBy are the numbers, as keys have them, of the newest replays that ran again what was at some offsets of a partition.
-func (n *Namespace) passedBy(ctx context.Context, fence int32, offsets []int64) ([]int64, error) {
-	rows, err := n.ledger.quick.Query(ctx, `-- passedBy: the replays of a subscription, and one probe for each reprocess
+// ranAgain are the numbers, as keys have them, of the newest replays that ran again what is in a partition. Which offsets they passed says nothing:
+// a record of the same event may be anywhere.
+func (n *Namespace) ranAgain(ctx context.Context, fence int32) ([]int64, error) {
+	rows, err := n.ledger.quick.Query(ctx, `-- ranAgain: the replays of a subscription, and one probe for each reprocess
 SELECT coalesce(r.was, r.id) FROM replay_parts p JOIN replays r ON r.id = p.replay
-WHERE r.subscription = (SELECT subscription FROM fences WHERE id = $1) AND r.mode = 'reprocess' AND p.fence = $1 AND p.from_offset <= $3 AND p.next_offset > $2
-ORDER BY r.id DESC LIMIT 100`, fence, slices.Min(offsets), slices.Max(offsets))
+WHERE r.subscription = (SELECT subscription FROM fences WHERE id = $1) AND r.mode = 'reprocess' AND p.fence = $1 AND p.lane_from IS NOT NULL
+ORDER BY r.id DESC LIMIT 100`, fence)
 	if err != nil {
 		return nil, err
 	}

@@ -184,6 +184,9 @@ func TestKnownHasTheStatusOfRunsAgain(t *testing.T) {
 		ids = append(ids, f.replayingAs(ReplayReprocess))
 		f.replay(c, ReplaySlice{Replay: ids[n], From: 0, Next: 40, Records: ran, Reprocess: true})
 		statuses("received", "received")
+		if known, err := f.n.Known(t.Context(), c.ID, []Record{seq(900, "e", 1)}, true); err != nil || known[0].Status != "received" {
+			t.Errorf("delivered again, far behind what the replay passed: %+v %v", known, err)
+		}
 		f.record(Result{Claim: c, LaneSeq: 3 + 2*n, ID: againID(ids[n], "e-1"), Status: Dead, Attempt: 1, Code: 400, Class: "rejected", Error: "no"})
 		f.record(Result{Claim: c, LaneSeq: 4 + 2*n, ID: againID(ids[n], "f-1"), Status: Done, Attempt: 1, Code: 200})
 		statuses("dead_letter", "done")

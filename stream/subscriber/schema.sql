@@ -83,7 +83,7 @@ CREATE TABLE IF NOT EXISTS forebay_set_aside (
 -- a generated column is not published, and so can be in no replica identity.
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_index WHERE indrelid = 'forebay_set_aside'::regclass AND indexprs IS NOT NULL) THEN
+        ALTER TABLE forebay_set_aside DROP CONSTRAINT IF EXISTS forebay_set_aside_pkey, REPLICA IDENTITY FULL; -- first: of two programs that run this, one waits here
         CREATE UNIQUE INDEX IF NOT EXISTS forebay_set_aside_once ON forebay_set_aside (consumer_group, topic, partition, log_offset, sha256(record));
-        ALTER TABLE forebay_set_aside DROP CONSTRAINT IF EXISTS forebay_set_aside_pkey, REPLICA IDENTITY FULL;
     END IF;
 END $$;

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -366,7 +368,11 @@ func (a *replaysAPI) CountReplay(ctx context.Context, id int64) (*api.ReplayItem
 	if err == nil {
 		err = box.CountReplay(ctx, p, before, complete)
 	}
-	if err == nil && stuck != nil {
+	switch {
+	case err != nil || stuck == nil:
+	case errors.Is(stuck, kerr.OffsetOutOfRange): // retention has overtaken the plan
+		err = schemas.Errorf(schemas.KindOf(stuck), "", "%w; plan it again", stuck)
+	default:
 		err = schemas.Errorf(schemas.KindOf(stuck), "", "%w; `forebay replay plan --continue %d` goes on from what is counted", stuck, id)
 	}
 	if err != nil {

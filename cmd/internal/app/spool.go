@@ -1,8 +1,10 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/api"
@@ -81,10 +83,14 @@ func (s *intakeSpool) takes(brokers error) error {
 			oldest = of.Oldest
 		}
 	}
-	waiting := fmt.Sprintf("%d deliveries (%d bytes) wait on this disk for the brokers, the oldest since %s", records, bytes, oldest.UTC().Format(time.RFC3339))
-	if unread > 0 {
-		waiting += unreadFiles(unread)
+	var on []string
+	if records > 0 {
+		on = append(on, fmt.Sprintf("%d deliveries (%d bytes) wait on this disk for the brokers, the oldest since %s", records, bytes, oldest.UTC().Format(time.RFC3339)))
 	}
+	if unread > 0 {
+		on = append(on, unreadFiles(unread))
+	}
+	waiting := cmp.Or(strings.Join(on, "; "), "nothing waits on it")
 	switch {
 	case brokers == nil && records+unread == 0:
 		return nil
@@ -102,7 +108,7 @@ func (s *intakeSpool) takes(brokers error) error {
 
 // unreadFiles tells of files that nothing but the next start reads.
 func unreadFiles(n int) string {
-	return fmt.Sprintf("; beside these, %d files could not be read at the start, and may hold more: the log names them; keep them, and start again once they can be read", n)
+	return fmt.Sprintf("%d files could not be read at the start, and may hold deliveries: the log names them; keep them, and start again once they can be read", n)
 }
 
 // anySpools reports whether a source keeps deliveries on disk.
@@ -149,7 +155,7 @@ func spoolRow(of spool.Stats, dir string, used, most int64, file string) api.Att
 		row.Detail += fmt.Sprintf("; the last one found no room and was answered 503: the disk is full, or the spool (%d bytes of intake.spool.max_size %s)", used, config.Size(most))
 	}
 	if of.Unread > 0 {
-		row.Detail += unreadFiles(of.Unread)
+		row.Detail += "; " + unreadFiles(of.Unread)
 	}
 	if of.Err != nil {
 		row.Detail += "; the last try: " + checkOf("", of.Err).Error
