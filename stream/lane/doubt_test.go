@@ -294,6 +294,18 @@ func TestDoubtModel(t *testing.T) {
 	})
 }
 
+// Lanes that are not in memory when their claim is released keep their doubt. It depends on chance which ones are not.
+func TestDoubtOfSpilledLanes(t *testing.T) {
+	rounds := []round{{events: []int{0, 0, 1, 2}, lasts: time.Minute, killed: true}, {events: []int{3}, lasts: time.Minute}, {events: []int{3, 1, 3}, away: true, lasts: 6 * time.Second}}
+	for range 10 {
+		synctest.Test(t, func(t *testing.T) {
+			if err := runRounds(t, rounds, []sink.Class{sink.ClassOK, sink.ClassNetwork, sink.ClassOK}, []time.Duration{time.Minute, 0, 0}, 1, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 func runRounds(t *testing.T, rounds []round, ends []sink.Class, commits []time.Duration, window int, latest bool) error {
 	var away atomic.Bool
 	change := func(c *Config) {

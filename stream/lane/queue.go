@@ -419,6 +419,7 @@ func (q *queues) dropPartition(p *partition, cause error) {
 		d.spilled = slices.DeleteFunc(d.spilled, func(at spilledAt) bool { return at.p == p })
 	}
 	q.spilled.byTime.removeAll(func(at spilledAt) bool { return at.p == p })
+	p.doubtful = !p.withoutDoubt()
 	clear(p.spilled)
 	q.timers.heap.removeAll(func(e *entry) bool { return e.lane.partition == p })
 	for _, la := range p.lanes {
