@@ -261,16 +261,16 @@ func TestMovedActionKeepsItsParams(t *testing.T) {
 }
 
 // TestMovedActionIsReadInTheCurrentFile: where an action has gone elsewhere, and is edited there, the destination that it left is not made anew, and gives
-// what is open what the file has now.
+// what is open what the file has now. What is for that destination has its parameters from the destination as it was made.
 func TestMovedActionIsReadInTheCurrentFile(t *testing.T) {
-	t.Parallel()
-	load := func(body string) *config.Config {
+	t.Setenv("NEW", "secret")
+	load := func(to, body string) *config.Config {
 		r := &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {url: \"postgres://127.0.0.1:1/none\"}", "http://127.0.0.1:1")}
-		r.text = strings.NewReplacer("then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: other, params: {body: "+body+"}}]",
+		r.text = strings.NewReplacer("then: park}, actions: [{name: run, to: agent}]", "then: park}, actions: [{name: run, to: "+to+", params: {body: "+body+"}}]",
 			"    destinations:\n", "    destinations:\n      other: {type: http, url: \"http://127.0.0.1:1\", allow_networks: [127.0.0.0/8]}\n").Replace(r.text)
 		return r.load(config.RoleStream)
 	}
-	before, now := load("first"), load("second")
+	before, now := load("other", "first"), load("other", "second")
 	was, _ := before.Destination("acme", "agent")
 	is, _ := now.Destination("acme", "agent")
 	if !sameDestination(before, was, now, is) {
@@ -280,9 +280,20 @@ func TestMovedActionIsReadInTheCurrentFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := params.Render(sink.Action{Name: "run", Subscription: "acme.fulfil", Destination: "acme/agent", Event: &schemas.Event{}})
-	if err != nil || got["body"] != "second" {
-		t.Errorf("%v %v", got, err)
+	render := func() any {
+		t.Helper()
+		got, err := params.Render(sink.Action{Name: "run", Subscription: "acme.fulfil", Destination: "acme/agent", Event: &schemas.Event{}})
+		if err != nil {
+			t.Error(err)
+		}
+		return got["body"]
+	}
+	if got := render(); got != "second" {
+		t.Errorf("an action that has gone elsewhere has body %v", got)
+	}
+	now = load("agent", "\"${env:NEW}\"")
+	if got := render(); got != nil {
+		t.Errorf("an action of this destination has body %v, of the file that is not in force for it", got)
 	}
 }
 

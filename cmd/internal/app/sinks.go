@@ -45,8 +45,8 @@ func newSink(file *config.Config, d config.NamedDestination, current func() *con
 	})
 }
 
-// paramsOf returns what is sent to a destination; nil if its type has no parameters. An action that is open for it, and goes elsewhere by now, is looked up
-// in the current file; with nil, there is none.
+// paramsOf returns what is sent to a destination; nil if its type has no parameters. An action that is open for it, and goes to another
+// destination by now, is looked up in the current file; with nil, there is none.
 func paramsOf(file *config.Config, d config.NamedDestination, current func() *config.Config) (*template.Set, error) {
 	declared := d.Keys.Describe().Params
 	if len(declared) == 0 {
@@ -59,8 +59,10 @@ func paramsOf(file *config.Config, d config.NamedDestination, current func() *co
 	if current != nil {
 		params.Elsewhere = func(action string) (map[string]any, error) {
 			of, name, _ := strings.Cut(action, "/")
-			for _, its := range subscriptionIn(current(), subscriptionOf(of)).Actions {
-				if its.Name == name && len(its.Params) > 0 {
+			now, at := current(), subscriptionOf(of)
+			for _, its := range subscriptionIn(now, at).Actions {
+				to, _ := now.Destination(at.team, its.To)
+				if its.Name == name && len(its.Params) > 0 && to.FullName() != d.FullName() {
 					return d.Takes(its.Params)
 				}
 			}
