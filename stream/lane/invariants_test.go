@@ -267,7 +267,7 @@ func (s *spillList) check(x *invariants) error {
 			in[spilledAt{p, key}] = in[spilledAt{p, key}] || p.spilled[key].due <= now
 		}
 		for key, at := range p.spilled {
-			if p.dropped || !in[spilledAt{p, key}] {
+			if !p.dropped && !in[spilledAt{p, key}] {
 				return fmt.Errorf("spilled: the lane whose head is %d waits for nothing", at.head)
 			}
 		}

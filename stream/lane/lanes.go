@@ -190,7 +190,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 		return fmt.Errorf("close lanes of %s/%d: calls of the previous owner may be in flight or act for another %s",
 			c.Partition.Topic, c.Partition.Number, left)
 	}
-	if !p.doubtful {
+	if p.withoutDoubt() {
 		c.DoubtTo = 0
 	}
 	return nil

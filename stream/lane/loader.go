@@ -176,13 +176,15 @@ func (l *loader) takePage(p *partition, actions []ledger.Action, more bool, left
 
 // refill reads on for the lanes that left actions in the ledger and have room again. One scan serves them all. It begins at the
 // lowest of their tails, leaves out what lies far before the next one, and each lane takes only the actions above its own tail: none twice, none
-// left out. Its first page is of as many
-// as the lanes have room for, so that one lane alone does not read a whole page each time.
+// left out. Its first page is of as many as the lanes have room for, so that one lane alone does not read a whole page each time.
 func (l *loader) refill(p *partition) scan {
-	if p.ending() || !p.wantsRefill() {
+	if p.ending() {
 		return scan{}
 	}
 	l.s.q.spilled.reloadLeft(p)
+	if len(p.needsRefill) == 0 {
+		return scan{}
+	}
 	size := 0
 	l.refilling = map[*lane]int64{}
 	for la := range p.needsRefill {

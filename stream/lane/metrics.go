@@ -73,7 +73,7 @@ func newMetrics(s *scheduler, cfg *Config) (*metrics, error) {
 			func() float64 { return float64(s.q.open) }),
 		gauge("forebay_lane_waiting_lanes", "Lanes whose head waits for its next attempt, or for a guard.",
 			func() float64 { return float64(len(s.q.timers.heap)) }),
-		gauge("forebay_lane_resting_lanes", "Lanes whose head waits in the ledger, since the window is full. At 1048576 no more are taken out of it, and keep it from the others.",
+		gauge("forebay_lane_resting_lanes", "Lanes that are out of memory, since the window is full and their head waits for its next attempt or its destination. At 1048576 no more are taken out: those that wait then fill the window, and the subscription's other lanes wait behind them.",
 			func() float64 { return float64(s.q.spilledLanes()) }),
 		gauge("forebay_lane_parked_lanes", "Lanes that stand at a dead or unknown head.", s.q.parkedLanes),
 		gauge("forebay_lane_forgotten_actions", "Actions that are open in the ledger and in no lane, so that they never run: a fault of Forebay. At least so many: the ledger is read in pages.",

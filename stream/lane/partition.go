@@ -29,7 +29,6 @@ type partition struct {
 	due         []laneKey                   // spilled lanes that are to be refilled once needsRefill has room for them
 	rerun       map[int64]schemas.EntityKey // actions beyond loadedTo that a command has changed: the page that is being read may show them as they were
 
-	doubtful     bool // when it was dropped: an action of it was in doubt
 	opened       time.Time
 	uncleanSince time.Time // when the claim was opened, where it is unclean; else zero
 	ctx          context.Context

@@ -344,7 +344,7 @@ func (la *lane) outside() parkedLane {
 	return parkedLane{head: la.head.LaneSeq, last: max(la.tail, la.skippedTo), doubtTo: la.doubtTo}
 }
 
-// retire takes a lane out of memory: parked or spilled, it is another value.
+// retire takes a lane out of memory. Where it is parked or spilled, another value stands for it.
 func (q *queues) retire(la *lane) {
 	q.unload(la)
 	la.state = retired
@@ -419,8 +419,6 @@ func (q *queues) dropPartition(p *partition, cause error) {
 		d.spilled = slices.DeleteFunc(d.spilled, func(at spilledAt) bool { return at.p == p })
 	}
 	q.spilled.byTime.removeAll(func(at spilledAt) bool { return at.p == p })
-	p.doubtful = !p.withoutDoubt()
-	clear(p.spilled)
 	q.timers.heap.removeAll(func(e *entry) bool { return e.lane.partition == p })
 	for _, la := range p.lanes {
 		if la.accepted != nil {

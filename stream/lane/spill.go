@@ -70,8 +70,12 @@ func (s *spillList) reloadFor(d *sinkQueue) {
 		return
 	}
 	for n := most - d.n; n > 0 && len(d.spilled) > 0; n-- {
-		s.reload(d.spilled[0], blocked)
-		d.spilled = d.spilled[1:]
+		at := d.spilled[0]
+		d.spilled[0] = spilledAt{} // else the array keeps its partition
+		if d.spilled = d.spilled[1:]; len(d.spilled) == 0 {
+			d.spilled = nil
+		}
+		s.reload(at, blocked)
 	}
 }
 
