@@ -280,9 +280,11 @@ func (t *batchTx) checkContinuity() error {
 }
 
 // decide has the gate decide every partition that is not fenced. Their fences stay locked until the transaction ends: no other owner changes
-// what was read. The error is errPossibleDuplicate if an event was taken for new without a look-up in the current window and gets no row, so
-// that no insert would find out that it is not new; the next try looks up all keys.
+// what was read. The error is errTooLittle if lines are needed whole, of any partition: one more try reads them all. It is errPossibleDuplicate
+// if an event was taken for new without a look-up in the current window and gets no row, so that no insert would find out that it is not new;
+// the next try looks up all keys.
 func (t *batchTx) decide(context.Context) error {
+	var short error
 	for _, w := range t.parts {
 		if w.fenced {
 			w.applied.ReplayEnded = w.replay != nil && w.replay.ended
@@ -291,13 +293,17 @@ func (t *batchTx) decide(context.Context) error {
 		}
 		w.decide(t.seen, t.also.first)
 		if err := w.checkParts(); err != nil {
-			return err
+			short = err
+			continue
 		}
 		actions := len(t.n.spec.Actions)
 		if w.replay.isShadow() {
 			actions = 0
 		}
 		w.gatherVerdicts(actions)
+	}
+	if short != nil {
+		return short
 	}
 	if !t.allInserted() {
 		return errPossibleDuplicate

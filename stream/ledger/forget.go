@@ -1,6 +1,6 @@
 package ledger
 
-// Version lines that no event has moved for Spec.Forget are deleted in three steps. OldLines reads all version lines of the partition and must
+// Version lines that no event has moved for Spec.Forget are deleted in three steps. OldLines looks through some with each call, and must
 // hold up no batch, so it may run beside them. The other two run on the goroutine that applies batches.
 //
 //	Tidy         writes dirty version lines, under the shared fence: version_lines, progress

@@ -12,12 +12,12 @@ import (
 )
 
 // Lines that are read in part. Nothing caps what is parked on a version line: a hot entity has a million events there after a weekend. So of a
-// long parked line each batch reads the lowest events, as many as one step may release, the highest, and those with the keys of its records
+// long parked line each batch reads the lowest events (see Claim.lowest), the highest, and those with the keys of its records
 // (gate.State.First), and keeps none of them. Where the gate says that it needs the line whole, the batch is tried again with that. Lines that are
 // not parked are read whole: the policy's caps bound them.
 //
 //	readLines       a glance at each line, in any order: nearly always that is all
-//	readLong        what is wanted of those that have more
+//	readLong        what is wanted of those that have more; errTooLittle, too
 //	decide          errTooLittle; partitionBatch.whole has the lines that the next try reads whole
 //	markCommitted   lines of which a part is enough are not cached
 

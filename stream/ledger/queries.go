@@ -115,7 +115,7 @@ FROM `+newProgressRows().from(1, "u")+`
 WHERE p.fence = u.fence`, "$1::int[]")
 )
 
-// waitingColumns are what the gate needs of a waiting event, of the buffer's row b; see readWaiting.
+// waitingColumns are what the gate needs of a waiting event, of the buffer's row b; see waitingOf.
 const waitingColumns = `b.fence, b.entity, b.clock, b.log_offset, b.append_time, b.event_key, b.hash, b.kind, b.epoch, b.value, b.version_text, b.sub,
        b.first, b.payload, b.deleted, b.filtered, b.unmatched, b.backfill, b.repeats, b.decision, b.stage, octet_length(b.packed)`
 
