@@ -200,7 +200,10 @@ func (l *LogPayloads) enqueue(at ledger.Partition, w *load) error {
 		return errPayloadsClosed
 	}
 	for i, k := range slices.Backward(l.kept) {
-		if a, ok := k.answer(w.offset); ok && k.at == at {
+		if k.at != at {
+			continue
+		}
+		if a, ok := k.answer(w.offset); ok {
 			a.kept = true
 			l.kept = slices.Delete(l.kept, i, i+1)
 			l.keep(k)

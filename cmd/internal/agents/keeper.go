@@ -138,8 +138,6 @@ func (k *Keeper) want() map[string]*team {
 
 // follow has a client that reads some teams read others, those that it has not read before from their topics' starts.
 func (k *Keeper) follow(client *kgo.Client, reads, want map[string]*team) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	for topic, t := range reads {
 		if want[topic] != t {
 			client.RemoveConsumePartitions(map[string][]int32{topic: {0}})
@@ -148,7 +146,9 @@ func (k *Keeper) follow(client *kgo.Client, reads, want map[string]*team) {
 	for topic, t := range want {
 		if reads[topic] != t {
 			client.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}})
+			k.mu.Lock()
 			t.reads = true
+			k.mu.Unlock()
 		}
 	}
 }

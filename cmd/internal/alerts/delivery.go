@@ -143,7 +143,7 @@ func (n *Notifier) answered(d *delivery, taken bool) {
 	silenced := d.Status == firing && f != nil && Silenced(f.Name, f.Labels, n.silences) != nil // since; it is told with a repeat
 	again := (taken || d.alone && d.Status == resolved) && len(d.missed) > 0 && !silenced
 	switch {
-	case again && (d.Status == firing) == (f != nil):
+	case again && (d.Status == firing) == (f != nil) && !d.over.Load(): // else its end may be told by another
 		n.queue(d, d.missed)
 	case !taken || d.noted || d.alone:
 		delete(n.sending, d.key)
