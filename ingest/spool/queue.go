@@ -338,13 +338,16 @@ func (q *queue) seal(s *segment) {
 	}
 }
 
-// remove deletes a segment whose records are all in the log.
+// remove deletes a segment whose records are all in the log, or were given up unread: then the file is kept.
 func (q *queue) remove(s *segment) {
-	err := s.remove()
-	if s.unread {
-		q.s.c.Logger.Error("a file of the spool holds acknowledged deliveries that could not be read, and is kept: once its disk gives them, take the last part of its name away and start again",
-			"file", s.path+unreadFile, "error", err)
-	} else if err != nil {
+	switch err := s.remove(); {
+	case err == nil && s.unread:
+		q.s.c.Logger.Error("a file of the spool holds acknowledged deliveries that could not be read, and is kept: once its disk gives them, rename it without "+unreadFile+" and start again",
+			"file", s.path+unreadFile)
+	case s.unread:
+		q.s.c.Logger.Error("a file of the spool holds acknowledged deliveries that could not be read, and cannot be renamed: its other records would be given to the log once more at the next start; copy it elsewhere",
+			"file", s.path, "error", err)
+	case err != nil:
 		q.s.c.Logger.Error("a file of the spool cannot be deleted; its records would be given to the log once more at the next start", "file", s.path, "error", err)
 	}
 	q.s.size.Add(-s.size)

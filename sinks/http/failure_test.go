@@ -140,7 +140,7 @@ func TestAnswerEndsWithItsBody(t *testing.T) {
 		defer server.Close()
 		cfg := Config{URL: server.URL, Common: spec.Common{AllowNetworks: loopback, Timeout: 20 * time.Second}}
 		if tt.want == sink.ClassTimeout {
-			cfg.Timeout = time.Second
+			cfg.Timeout = 5 * time.Second
 		}
 		a := sinktest.Action(1)
 		if tt.later {

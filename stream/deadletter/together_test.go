@@ -104,7 +104,7 @@ func testTogether(t *testing.T, refused bool, body func(laneSeq int64) []byte) {
 		t.Fatal(err)
 	}
 	if len(all.exported) != n || !refused && requests.Load() > n/4 {
-		t.Errorf("%d are exported, in %d requests", len(all.exported), requests.Load())
+		t.Fatalf("%d are exported, in %d requests", len(all.exported), requests.Load())
 	}
 	codecs.Range(func(codec, _ any) bool {
 		if codec != int16(3) {

@@ -50,7 +50,7 @@ type ApprovalItem struct {
 	ToldAt       *time.Time `json:"told_at"`    // when it was; null: it was not
 	TellError    string     `json:"tell_error"` // why not, of the last try
 	GivenUp      bool       `json:"given_up"`   // it refused for good: nobody is told any more
-	Removed      string     `json:"removed"`    // that the file has the action no more, so that no answer lets it run, and what to do; empty: it has
+	Removed      string     `json:"removed"`    // that the file has the action no more, or not for its destination, so that no answer lets it run, and what to do; empty: it has
 }
 
 // Told says in a word whether the destination was told; empty where none is.

@@ -83,7 +83,7 @@ type LagItem struct {
 	Mirror *int64 `json:"mirror"`
 	// Records are from the position to the end of the log, offsets without a record (transactions' marks) included.
 	Records *int64 `json:"lag_records"`
-	// Seconds is the age of the oldest record that is not decided; 0: all are.
+	// Seconds is the age of the oldest record that is not decided; 0: all are. null: it could not be read in time, or is behind an open transaction.
 	Seconds  *float64   `json:"lag_seconds"`
 	OldestAt *time.Time `json:"oldest_at"` // when that record was appended
 	// OpenActions are those of decided events that were not tried yet, or tried and have not ended. null: there are too many to count in time.

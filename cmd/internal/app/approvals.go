@@ -120,7 +120,7 @@ func removed(file *config.Config, a *ledger.Approval) string {
 	switch {
 	case a.State != ledger.ApprovalWaiting && a.State != ledger.ApprovalApproved, file.LeftOut(a.Team), time.Since(a.AskedAt) < policy.NewerFile:
 		return ""
-	case file.Teams[at.team] == nil || file.Teams[at.team].Subscriptions[at.name] == nil:
+	case isGone(file, at):
 		return fmt.Sprintf("the file of this process has no subscription %s.%s any more, so no answer lets its action run: write it again", at.team, at.name)
 	case i >= 0:
 		why := file.Unfit(at.team, actions[i], open)
@@ -130,5 +130,5 @@ func removed(file *config.Config, a *ledger.Approval) string {
 		was, mend = fmt.Sprintf("for %s (it goes elsewhere now: %v)", open.To(), why), "have it go there again"
 	}
 	return fmt.Sprintf("the file of this process has no action %s of %s.%s %s, so no answer lets it run: %s, "+
-		"or discard it with `forebay dlq discard %s` once it is a dead letter, ten minutes after it was looked for", a.Action, at.team, at.name, was, mend, a.ActionID)
+		"or discard it with `forebay dlq discard %s` once it is a dead letter, ten minutes after a process first tries to run it", a.Action, at.team, at.name, was, mend, a.ActionID)
 }

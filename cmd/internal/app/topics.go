@@ -130,7 +130,7 @@ func (a *App) checkTopics(ctx context.Context, client *kgo.Client) error {
 		return nil
 	})
 	for _, note := range notes {
-		a.log.Warn("a topic keeps events for another time than is configured", "what", note)
+		a.log.Warn("a topic does not keep events as long as is configured, or keeps them longer", "what", note)
 	}
 	if err == nil && !a.runsWithout(unfit) {
 		err = unfit.Err(a.cfg.Path)

@@ -20,7 +20,7 @@ type Item struct {
 	Of     string `json:"of"`    // the source that it is of, TEAM/SOURCE; of dead letters the subscription, TEAM.SUBSCRIPTION
 	State  string `json:"state"` // missing, ok, differs, refused: it breaks a promise, or denied: it may not be looked at
 	Detail string `json:"detail,omitempty"`
-	// These are as the cluster has them, zero of a topic that is missing.
+	// These are as the cluster has them, zero of a topic that is missing or denied.
 	Partitions  int32             `json:"partitions"`
 	Replication int64             `json:"replication"` // the fewest copies that one of its partitions has
 	Retention   string            `json:"retention"`   // as the file writes it
