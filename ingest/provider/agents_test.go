@@ -161,6 +161,8 @@ func TestPubSubEnvelopes(t *testing.T) {
 			"s/7", "message", "s/7", "application/json", "1"},
 		"headers beside an envelope": {request(envelope("1", ""), "X-Goog-Pubsub-Message-Id: 8", "X-Goog-Pubsub-Ordering-Key: evil"), "s/7", "message", "s/7", "application/json", "1"},
 		"without an envelope":        {request(`{"a":1}`, "X-Goog-Pubsub-Message-Id: 8", "X-Goog-Pubsub-Subscription-Name: s", "X-Goog-Pubsub-Ordering-Key: o"), "s/8", "message", "s/o", "application/json", `{"a":1}`},
+		"its attributes":             {request(`{"a":1}`, "X-Goog-Pubsub-Message-Id: 8", "X-Goog-Pubsub-Subscription-Name: s", "eventType: OBJECT_FINALIZE", "objectId: a.txt"), "s/8", "OBJECT_FINALIZE", "s/a.txt", "application/json", `{"a":1}`},
+		"its type":                   {request(`{"a":1}`, "X-Goog-Pubsub-Message-Id: 8", "X-Goog-Pubsub-Subscription-Name: s", "ce-type: com.acme.paid"), "s/8", "com.acme.paid", "s/8", "application/json", `{"a":1}`},
 	} {
 		e, err := event(c.r)
 		if err != nil {

@@ -59,6 +59,8 @@ func TestTraps(t *testing.T) {
 			[]string{"svix-id: msg_1"}, "msg_1 | com.resend.domain.updated | d | timestamp 2026-06-18T09:20:11.933000000Z | snapshot"},
 		{"a ping", "intercom", `{"type":"notification_event","topic":"ping","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"ping","message":"zen"}}}`,
 			nil, "notif_1 | com.intercom.ping | a/ping | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
+		{"the button's ping has no id", "intercom", `{"type":"notification_event","topic":"ping","id":null,"app_id":"a","created_at":1781524800,"data":{"item":{"type":"ping","message":"zen"}}}`,
+			nil, "sha256:... | com.intercom.ping | a/ping | timestamp 2026-06-15T12:00:00.000000000Z | delta"},
 		{"a contact restated", "intercom", `{"type":"notification_event","topic":"contact.user.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"contact","id":"c"}}}`,
 			nil, "notif_1 | com.intercom.contact.user.updated | a/contact/c | timestamp 2026-06-15T12:00:00.000000000Z | snapshot"},
 		{"a company restated", "intercom", `{"topic":"company.updated","id":"notif_1","app_id":"a","created_at":1781524800,"data":{"item":{"type":"company","id":"c"}}}`,

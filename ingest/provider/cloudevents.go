@@ -19,7 +19,7 @@ var _ = register(cloudEvents())
 
 // cloudEvents: events in binary, structured and batched mode. Whatever the mode, `event` of a source reads attributes as headers (header:ce-subject) and
 // the event's data as body. An id is unique inside its source, so the event's is both. An entity is the partition key, the subject or the
-// source; a sequence orders the events of one source, as text unless its type is Integer, else their time does. Unknown attributes are kept.
+// source; a sequence orders the events of one source, as text unless its type is Integer, else their times do. Unknown attributes are kept.
 //
 // A sender proves itself with a bearer token, or with Standard Webhooks (verify.scheme), and may ask with OPTIONS whether it may send, at a rate: it may,
 // since what it sends is verified. Its callback is never called.
@@ -38,7 +38,7 @@ func cloudEvents() preset {
 			scope: "header:ce-source", id: "header:ce-id",
 			typ: []string{"header:ce-type"}, entity: []string{"header:ce-partitionkey|header:ce-subject|header:ce-source"},
 			clocks: []clock{{from: "header:" + sequenceHeader + "?", kind: schemas.Monotonic, name: "sequence", by: "header:ce-source", text: true},
-				{from: "header:ce-time?", kind: schemas.Timestamp, name: "time", resolution: time.Nanosecond}},
+				{from: "header:ce-time?", kind: schemas.Timestamp, name: "time", by: "header:ce-source", resolution: time.Nanosecond}},
 		},
 	}
 }

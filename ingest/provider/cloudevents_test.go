@@ -77,7 +77,7 @@ func TestCloudEventsBatch(t *testing.T) {
 {"specversion":"1.0","id":"1","source":"/b","type":"t","sequence":"10","sequencetype":"Integer","data_base64":"AP8=","datacontenttype":"application/octet-stream","partitionkey":"p"},
 {"specversion":"1.0","id":"2","source":"/b","type":"t","data":"plain","datacontenttype":"text/plain"},
 {"specversion":"1.0","id":"3","source":"/b","type":"t","data":"text"},
-{"specversion":"1.0","id":"4","source":"/b","type":"t"},
+{"specversion":"1.0","id":"4","source":"/b","type":"t","time":"2026-08-01T12:00:05Z"},
 {"specversion":"0.3","id":"5","source":"/b","type":"t"},
 {"specversion":"1.0","id":"6","source":"/b","type":"t","data":1,"data_base64":""},
 {"specversion":"1.0","id":"7","id":"8","source":"/b","type":"t"},
@@ -94,7 +94,7 @@ func TestCloudEventsBatch(t *testing.T) {
 		got = append(got, e.ID+" "+string(e.Entity)+" "+e.Version.Clock+" "+e.Version.Sortable()+" "+string(e.Data)+" "+e.DataContentType)
 	}
 	want := []string{`%2Fa/1 s sequence:/a =0000000009 {"n":1} application/json`, "%2Fb/1 p sequence:/b =0000000010 \x00\xff application/octet-stream",
-		"%2Fb/2 %2Fb   plain text/plain", `%2Fb/3 %2Fb   "text" application/json`, "%2Fb/4 %2Fb    application/json", "none", "none", "none", "none", "none", "none"}
+		"%2Fb/2 %2Fb   plain text/plain", `%2Fb/3 %2Fb   "text" application/json`, "%2Fb/4 %2Fb time:/b 2026-08-01T12:00:05.000000000Z  application/json", "none", "none", "none", "none", "none", "none"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -32,6 +32,7 @@ var _ = register(github())
 // Sources: https://docs.github.com/webhooks, google/go-github github/messages.go, octokit/webhooks payload-examples/api.github.com.
 func github() preset {
 	const again = "a source of its own for them, with event.id: header:X-GitHub-Delivery"
+	const app = "an App has one URL, so the source is the App's, with event.id: header:X-GitHub-Delivery, which is not signed"
 	const repo, installation = "/repository/id", "installation:{/installation/id}"
 	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
 	deleted := action("deleted")
@@ -69,7 +70,8 @@ func github() preset {
 		// Their bodies have no time and no number of their own.
 		repeats: []Repeat{{"repository_dispatch", "put an id that differs into client_payload"}, {"workflow_dispatch", "give it an input that differs"},
 			{"member", again}, {"membership", again}, {"organization", again}, {"team", again}, {"team_add", again}, {"org_block", again},
-			{"public", again}, {"watch", again}, {"star", ""}, {"ping", ""}},
+			{"public", again}, {"watch", again}, {"star", ""}, {"ping", ""},
+			{"installation_repositories", app}, {"check_run.requested_action", app}, {"check_run.rerequested", app}},
 		says:        []string{"issue_comment.*", "pull_request_review.*", "pull_request_review_comment.*", "discussion_comment.*", "commit_comment.*"},
 		formPayload: "payload",
 		headers: []string{"x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type",

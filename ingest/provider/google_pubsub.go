@@ -52,13 +52,19 @@ var (
 )
 
 // openPubSub returns the message of an envelope as it comes without one. Attributes are headers like the rest, and take nothing of its place. What is no
-// envelope stays as it is.
+// envelope has them as headers of their own names.
 func openPubSub(r *verify.Request, _ int64) ([]verify.Request, error) {
 	values, err := pubSubForm.Scan(r.Body, nil)
-	if err != nil || values[1].Kind != scan.String {
-		return []verify.Request{*r}, nil //nolint:nilerr // what is no envelope stays as it is
-	}
 	out := *r
+	if err != nil || values[1].Kind != scan.String {
+		out.Header = r.Header.Clone()
+		for _, name := range []string{"Ce-Type", "Eventtype", "Objectid"} { // without an envelope, an attribute is a header of its own name
+			if values := r.Header[name]; values != nil {
+				out.Header["X-Goog-Pubsub-"+name] = values
+			}
+		}
+		return []verify.Request{out}, nil //nolint:nilerr // what is no envelope has none of its faults
+	}
 	out.Header = http.Header{}
 	for name, values := range r.Header {
 		if !strings.HasPrefix(name, "X-Goog-Pubsub-") && name != "Content-Type" {

@@ -14,7 +14,7 @@ var _ = register(intercom())
 // Who wrote is the author of the part that was added; a conversation that begins has the author of its first message.
 //
 // The second attempt has another number of attempts, and nothing else. The signature is HMAC-SHA1 by the app's client secret. A topic named ping
-// comes from the developer hub's test button. An answer of 410 ends the subscription. A URL can be saved once it has answered HEAD.
+// comes from the developer hub's test button, without an id. An answer of 410 ends the subscription. A URL can be saved once it has answered HEAD.
 // Sources: https://developers.intercom.com/docs/webhooks/setting-up-webhooks, https://developers.intercom.com/docs/references/webhooks/webhook-models,
 // https://developers.intercom.com/docs/webhooks/webhook-notifications.
 func intercom() preset {
@@ -33,7 +33,7 @@ func intercom() preset {
 		says:    []string{"conversation.*"},
 		selects: []string{"/topic"},
 		fallback: mapping{
-			id: "/id", typ: []string{"/topic"}, entity: item, clocks: seconds("/created_at", ""),
+			id: "/id|sha256:body", typ: []string{"/topic"}, entity: item, clocks: seconds("/created_at", ""),
 			snapshots: &condition{from: "/topic", is: []string{"contact.user.updated", "contact.lead.updated", "company.updated"}},
 			deleted:   &condition{from: "/topic", suffix: ".deleted"},
 			volatile:  []string{"/delivery_attempts"},

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ type A2A struct {
 	jwt     *JWT   // nil: likewise
 }
 
-// The headers that carry the token: of A2A 1.0, and of its SDKs.
+// The headers that carry the token: of A2A 1.0, and of its Python SDK.
 const (
 	a2aToken    = "A2a-Notification-Token"
 	a2aTokenSDK = "X-A2a-Notification-Token"
@@ -66,7 +67,7 @@ func (a *A2A) Verify(r *Request, now time.Time) (err error) {
 	if a.tokens != nil {
 		in := Request{Header: http.Header{}}
 		for _, name := range []string{a2aToken, a2aTokenSDK} {
-			if values := r.Header[name]; len(values) > 0 {
+			if values := r.Header[name]; !slices.Equal(values, in.Header[a2aToken]) { // some servers send one token under both
 				in.Header[a2aToken] = append(in.Header[a2aToken], values...)
 			}
 		}

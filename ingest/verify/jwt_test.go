@@ -524,6 +524,7 @@ func TestA2A(t *testing.T) {
 	both := signed(of("task-1"))
 	both["A2a-Notification-Token"] = []string{"the token of this task"}
 	two := http.Header{"A2a-Notification-Token": {"the token of this task"}, "X-A2a-Notification-Token": {"the token of this task"}}
+	differ := http.Header{"A2a-Notification-Token": {"the token of this task"}, "X-A2a-Notification-Token": {"another token"}}
 	tokens, keys, all := []string{"another token", "the token of this task"}, []string{string(i.set())}, []string{"the token of this task", string(i.set())}
 	for name, c := range map[string]struct {
 		secrets []string
@@ -533,7 +534,8 @@ func TestA2A(t *testing.T) {
 	}{
 		"the token":              {tokens, http.Header{"A2a-Notification-Token": {"the token of this task"}}, "task-1", ""},
 		"the token, as SDKs do":  {tokens, http.Header{"X-A2a-Notification-Token": {"the token of this task"}}, "task-1", ""},
-		"both headers":           {tokens, two, "task-1", verify.Malformed},
+		"both headers":           {tokens, two, "task-1", ""},
+		"headers that differ":    {tokens, differ, "task-1", verify.Malformed},
 		"another token":          {tokens, http.Header{"A2a-Notification-Token": {"the token of this tasK"}}, "task-1", verify.Mismatch},
 		"no token":               {tokens, http.Header{}, "task-1", verify.MissingHeader},
 		"a JWT in its place":     {tokens, signed(of("task-1")), "task-1", verify.MissingHeader},
