@@ -35,6 +35,9 @@ func TestMain(m *testing.M) {
 			_, err = s.Do(context.Background(), sinktest.Action(1))
 		}
 		fmt.Fprintln(os.Stderr, err)
+		if pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); !errors.Is(err, syscall.ECHILD) {
+			fmt.Fprintln(os.Stderr, "not waited for:", pid, err)
+		}
 		os.Exit(1)
 	}
 	goleak.VerifyTestMain(m)
@@ -375,5 +378,17 @@ func TestProgramBesideTheFile(t *testing.T) {
 		if err != nil || !strings.Contains(string(out.Response), "beside it") {
 			t.Errorf("%q: %q %v", command, out.Response, err)
 		}
+	}
+}
+
+// TestFirstOfAContainer: where there is no other process to do it, what a command left behind is waited for.
+func TestFirstOfAContainer(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), runner+"=for i in 1 2 3; do (sleep 100 >/dev/null 2>&1 &) ; sleep 100 >/dev/null 2>&1 & done; exit 0")
+	ids := []syscall.SysProcIDMap{{Size: 1, HostID: os.Getuid()}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWUSER, UidMappings: ids}
+	if out, _ := cmd.CombinedOutput(); string(out) != "<nil>\n" {
+		t.Errorf("the first process says %q", out)
 	}
 }

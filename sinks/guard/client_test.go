@@ -294,7 +294,7 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "120": 2 * time.Minute, " 5 ": 5 * time.Second, "1.5": 0, "-1": 0, "soon": 0,
+		"": 0, "0": 0, "120": 2 * time.Minute, " 5 ": 5 * time.Second, "2.0": 2 * time.Second, "1.5": 2 * time.Second, "0.5": time.Second, ".5": 0, ".": 0, "1.x": 0, "-1": 0, "soon": 0,
 		"Thu, 01 Jan 2026 00:01:00 GMT": time.Minute, "Wed, 31 Dec 2025 23:59:00 GMT": 0,
 		"Thursday, 01-Jan-26 00:01:00 GMT": time.Minute, "99999999999999999999": 365 * 24 * time.Hour,
 	} {

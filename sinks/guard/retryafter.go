@@ -8,18 +8,20 @@ import (
 	"time"
 )
 
-// RetryAfter reads the Retry-After of an answer: whole seconds or an HTTP date, seen from now. 0 if there is none,
-// it cannot be read, or it has passed.
+// RetryAfter reads the Retry-After of an answer: seconds, of which a part counts as one (Shopify writes 2.0), or an HTTP date, seen from now.
+// 0 if there is none, it cannot be read, or it has passed.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(h.Get("Retry-After"))
 	if text == "" {
 		return 0
 	}
-	if strings.Trim(text, "0123456789") == "" {
+	if whole, part, _ := strings.Cut(text, "."); whole != "" && strings.Trim(whole+part, "0123456789") == "" {
 		const most = 365 * 24 * 60 * 60 // beyond a year nobody means it, and int64 has an end
-		seconds, err := strconv.Atoi(text)
+		seconds, err := strconv.Atoi(whole)
 		if err != nil {
 			seconds = most
+		} else if strings.Trim(part, "0") != "" {
+			seconds++
 		}
 		return time.Duration(min(seconds, most)) * time.Second
 	}

@@ -1,11 +1,13 @@
 package httpsink
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/sinks/spec"
 	"github.com/forebay-io/forebay/stream/sink"
@@ -48,5 +50,27 @@ func TestExpectJSON(t *testing.T) {
 				t.Errorf("%s, expect %q: %v, %v", name, expect, out.Later, err)
 			}
 		}
+	}
+}
+
+// TestTakenStreamsOn: an action that a 202 has taken does not wait for the end of what that says, which may come once it is done.
+func TestTakenStreamsOn(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusAccepted)
+		_, _ = io.WriteString(w, `{"job": 7, "log": [`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	for _, expect := range []string{ExpectJSON, ""} {
+		a := sinktest.Action(1)
+		a.Later = &sink.Later{}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		out, err := must(t, Config{URL: server.URL, Expect: expect, Common: spec.Common{AllowNetworks: loopback}}).Do(ctx, a)
+		if err != nil || !out.Later || ctx.Err() != nil || !strings.Contains(string(out.Response), "job") {
+			t.Errorf("expect %q: %+v, %v, %v", expect, out, err, ctx.Err())
+		}
+		cancel()
 	}
 }

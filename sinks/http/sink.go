@@ -123,6 +123,9 @@ func (s *Sink) Close(context.Context) error {
 	return nil
 }
 
+// lastWords is how long the body of a 202 is read that has taken a long action: the action does not wait for it.
+const lastWords = time.Second
+
 // Do makes one attempt.
 func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	sent, contentType, err := s.body(a)
@@ -142,6 +145,10 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 		return sink.Outcome{}, redact.Err(err)
 	}
 	defer resp.Body.Close()
+	taken := a.Later != nil && resp.StatusCode == http.StatusAccepted
+	if taken { // whatever it says behind its headers
+		defer time.AfterFunc(lastWords, func() { resp.Body.Close() }).Stop()
+	}
 	var body io.Reader = resp.Body
 	var read bytes.Buffer // of the answer, where it counts
 	if s.json {
@@ -149,7 +156,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	}
 	out := sink.Outcome{
 		Code: resp.StatusCode, Response: redact.Answer(body, resp.ContentLength), RetryAfter: guard.RetryAfter(resp.Header, s.now()),
-		Later: a.Later != nil && resp.StatusCode == http.StatusAccepted,
+		Later: taken,
 	}
 	if said := resp.Header.Get("Forebay-Cancel-Url"); out.Later && len(said) <= sink.MaxCancelURL {
 		out.CancelURL = said
@@ -166,7 +173,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			return out, redact.Err(&sink.AttemptError{Class: sink.ClassOf(err), Err: fmt.Errorf("destination answered %d, and not to the end: %w", resp.StatusCode, err)})
 		}
 	}
-	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit()) {
+	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit() && !(taken && read.Len() > 0)) {
 		out.Later, out.CancelURL = false, ""
 		return out, &sink.AttemptError{Class: sink.ClassBusy, Err: fmt.Errorf("destination answered %d with something that is not JSON", resp.StatusCode)}
 	}

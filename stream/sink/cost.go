@@ -17,9 +17,14 @@ const (
 
 var errCost = errors.New("not a cost: write a decimal from 0 to 1000000000, such as 0.25")
 
-// ParseCost reads a cost as destinations write it. It takes nothing else than digits with a point: no sign, no exponent, no word. What is behind
-// the sixth place, as where floating-point numbers were added, is rounded up.
+// ParseCost reads a cost as destinations write it. It takes digits with a point, and an exponent, as Python's JSON has what is less than 0.0001:
+// no sign, no word. What is behind the sixth place, as where floating-point numbers were added, is rounded up.
 func ParseCost(s string) (Cost, error) {
+	if n := strings.IndexAny(s, "eE"); n > 0 && len(s) <= 32 && strings.Trim(s[:n]+strings.TrimLeft(s[n+1:], "+-"), "0123456789.") == "" {
+		if f, err := strconv.ParseFloat(s, 64); err == nil && f <= float64(MaxCost) {
+			s = strconv.FormatFloat(f, 'f', -1, 64)
+		}
+	}
 	whole, part, point := strings.Cut(s, ".")
 	if whole == "" || len(whole) > 10 || point && part == "" {
 		return 0, errCost

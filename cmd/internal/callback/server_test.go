@@ -131,6 +131,7 @@ func TestResultsAreRecorded(t *testing.T) {
 		{`{"status":"done","response":null}`, ledger.Report{Status: ledger.Done}},
 		{`{"status":"done","cost":0.25}`, ledger.Report{Status: ledger.Done, Cost: 250_000}},
 		{`{"status":"done","cost":"1.5"}`, ledger.Report{Status: ledger.Done, Cost: 1_500_000}},
+		{`{"status":"done","cost":1.8e-05}`, ledger.Report{Status: ledger.Done, Cost: 18}}, // as Python's JSON has it
 		{`{"status":"failed","error":"no runner","retry_after":1.5}`, ledger.Report{Status: ledger.Failed, Error: said, Response: []byte("no runner\n"), Wait: 1500 * time.Millisecond}},
 		{`{"status":"failed","retryable":true}`, ledger.Report{Status: ledger.Failed}},
 		{`{"status":"failed","retryable":false,"code":422}`, ledger.Report{Status: ledger.Dead, Code: 422}},
@@ -167,7 +168,7 @@ func TestResultsAreRefused(t *testing.T) {
 		{"a slip", `{"status":"done","retriable":false}`, 400, `unknown field "retriable"`},
 		{"no status", `{}`, 400, "status must be"}, {"another status", `{"status":"processing"}`, 400, "status must be"},
 		{"a code", `{"status":"done","code":1000}`, 400, "code must be"}, {"a negative code", `{"status":"done","code":-1}`, 400, "code must be"},
-		{"a cost", `{"status":"done","cost":-1}`, 400, "cost"}, {"a cost with an exponent", `{"status":"done","cost":1e3}`, 400, "cost"},
+		{"a cost", `{"status":"done","cost":-1}`, 400, "cost"}, {"too high a cost", `{"status":"done","cost":1e10}`, 400, "cost"},
 		{"a wait", `{"status":"failed","retry_after":-1}`, 400, "retry_after"}, {"a long wait", `{"status":"failed","retry_after":1e9}`, 400, "retry_after"},
 		{"a wait of what is done", `{"status":"done","retry_after":5}`, 400, "retry_after"},
 		{"an error of what is done", `{"status":"done","error":"x"}`, 400, "error is for"},

@@ -18,6 +18,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 )
 
 // name is what the program is called where it is to be a keeper.
@@ -95,5 +96,23 @@ func (g *Group) Kill() error {
 func (g *Group) End() {
 	_ = g.Kill()
 	_ = g.pipe.Close()
+	if os.Getpid() == 1 {
+		g.reap()
+	}
 	_ = g.keeper.Wait()
+}
+
+// reap waits for what was left in the group, a second at most: where this process is a container's first, nobody else does, and each would keep
+// its place in the table of processes.
+func (g *Group) reap() {
+	for wait := time.Millisecond; wait < time.Second/2; {
+		switch pid, err := syscall.Wait4(-g.keeper.Process.Pid, nil, syscall.WNOHANG, nil); {
+		case pid > 0 || errors.Is(err, syscall.EINTR):
+		case err != nil: // ECHILD: none is left
+			return
+		default:
+			<-time.After(wait)
+			wait *= 2
+		}
+	}
 }
