@@ -245,7 +245,9 @@ func (o *lazyObject) Contains(key celref.Val) celref.Val {
 
 // Size implements [traits.Sizer].
 func (o *lazyObject) Size() celref.Val {
-	o.index()
+	if o.index(); o.left {
+		return o.tooMany()
+	}
 	return types.Int(len(o.members))
 }
 

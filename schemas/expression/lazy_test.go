@@ -117,6 +117,7 @@ func TestConditionsOfOtherBodies(t *testing.T) {
 		{"application/x-www-form-urlencoded", "a=%zz", "body.a == '1'", "is said to be a form, and is none"},
 		{"application/json", "[" + strings.Repeat("0,", 1<<18) + "0]", "body.size() == 262145", ""},
 		{"application/json", "[" + strings.Repeat("0,", 1<<18) + "0]", "body[0] == 0", "too_many_values"},
+		{"application/json", `{"a":[` + strings.Repeat("0,", 1<<18) + `0],"b":{"c":1}}`, "size(body.a) > 1 && size(body.b) == 0", "too_many_values"},
 	} {
 		x, err := expression.Condition(tt.text)
 		if err != nil {

@@ -9,7 +9,7 @@
 // unescaping and case-sensitively. A key that a pointer goes through must not stand twice in its object, because two
 // readers would then read two values; other duplicates are ignored. Strings that are read must be valid UTF-8
 // without unpaired surrogates; strings that are skipped are only checked for their form. Where only loose pointers lead
-// ([CompileLoose]), a string that is not so is absent, and of two members with one key the last counts. A lazy set ([CompileLazy]) checks the
+// ([CompileLoose]), a string that is not so is absent, and of two members with one key the last that has a value counts. A lazy set ([CompileLazy]) checks the
 // form of the text and leaves the rest to whoever reads a value.
 package scan
 

@@ -17,6 +17,7 @@ type Examined struct {
 	Version   string // server_version
 	Role      string
 	Superuser bool
+	HasSchema bool
 	Ahead     time.Duration // the server's clock, of this machine's; to within the time that the answer took
 	Conns     Conns
 	// Lacks are why [Open] would refuse the server or soon could not use it: version, settings, rights.
@@ -167,17 +168,17 @@ func examine(ctx context.Context, tx pgx.Tx, cfg Config) (*Examined, error) {
 // rights finds what the role lacks to make the ledger, or to open and drop the tables of its windows.
 func (x *Examined) rights(ctx context.Context, tx pgx.Tx, schema string) error {
 	role, quoted := pgx.Identifier{x.Role}.Sanitize(), pgx.Identifier{schema}.Sanitize()
-	var there, makes, creates, uses bool
+	var makes, creates, uses bool
 	err := tx.QueryRow(ctx, `SELECT n.oid IS NOT NULL, has_database_privilege(current_database(), 'CREATE'),
 	coalesce(has_schema_privilege(n.oid, 'CREATE'), false), coalesce(has_schema_privilege(n.oid, 'USAGE'), false)
-FROM (SELECT 1) one LEFT JOIN pg_namespace n ON n.nspname = $1`, schema).Scan(&there, &makes, &creates, &uses)
+FROM (SELECT 1) one LEFT JOIN pg_namespace n ON n.nspname = $1`, schema).Scan(&x.HasSchema, &makes, &creates, &uses)
 	switch {
 	case err != nil:
 		return err
-	case !there && !makes:
+	case !x.HasSchema && !makes:
 		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("there is no schema %s, and role %s may not make one", schema, x.Role), fmt.Sprintf("CREATE SCHEMA %s AUTHORIZATION %s", quoted, role)})
 		return nil
-	case !there:
+	case !x.HasSchema:
 		return nil
 	case !uses || !creates:
 		x.Lacks = append(x.Lacks, Lack{fmt.Sprintf("role %s may not use schema %s or make tables in it, as a ledger does for each window of time", x.Role, schema), fmt.Sprintf("GRANT USAGE, CREATE ON SCHEMA %s TO %s", quoted, role)})

@@ -254,7 +254,7 @@ func (q route) action(r *http.Request) string {
 // unknownVerb reports whether a path asks for what nobody can be asked for: any text would be an action of the audit.
 func (q route) unknownVerb(r *http.Request) bool {
 	verb := r.PathValue("verb")
-	return verb != "" && !slices.Contains(verbs, verb) && verb != VerbApprove && verb != VerbDeny
+	return verb != "" && !slices.Contains(verbsOf(q.change), verb)
 }
 
 // object names what a question is about, by the names in its path.

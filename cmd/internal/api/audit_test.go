@@ -243,3 +243,24 @@ func TestPagesAreAudited(t *testing.T) {
 		t.Errorf("changed by %q without a row", by)
 	}
 }
+
+// TestAuditActions: what a change leaves in the audit can be asked for, and nothing else.
+func TestAuditActions(t *testing.T) {
+	t.Parallel()
+	all := AuditActions()
+	for path, row := range rowsOf {
+		if action, _, _ := strings.Cut(row, " "); !slices.Contains(all, action) {
+			t.Errorf("%s is not among %q, and %s leaves it", action, all, path)
+		}
+	}
+	for _, action := range []string{"approval.deny", "agent.create", "agent.revoke"} {
+		if !slices.Contains(all, action) {
+			t.Errorf("%s is not among %q", action, all)
+		}
+	}
+	for _, action := range []string{"approval.replay", "approval.discard", "dlq.approve"} {
+		if slices.Contains(all, action) {
+			t.Errorf("%s is no action of anybody's", action)
+		}
+	}
+}

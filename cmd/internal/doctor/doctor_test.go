@@ -5,12 +5,16 @@ import (
 	"flag"
 	"fmt"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -179,6 +183,35 @@ func TestSound(t *testing.T) {
 	want(t, r, "brokers", OK, "", "1 of 1 answer", "")
 	want(t, r, "copies", Warning, "topics.replication", "one replica", "replication: 3")
 	want(t, r, "postgres", Warning, "postgres", "superuser", "CREATE ROLE")
+}
+
+// TestRoleOfItsOwn: what is advised to somebody whose role is a superuser gives another role the ledger that is there.
+func TestRoleOfItsOwn(t *testing.T) {
+	t.Parallel()
+	i := install(t)
+	i.apply()
+	var advice string
+	for _, f := range i.look().Findings {
+		if f.Check == "postgres" && strings.HasPrefix(f.Fix, "CREATE ROLE") {
+			advice, _, _ = strings.Cut(f.Fix, "; then that role")
+		}
+	}
+	role := "own_" + i.schema
+	advice = regexp.MustCompile(`\bforebay(_app)?\b`).ReplaceAllString(advice, role) // servers are shared
+	db, err := pgx.Connect(t.Context(), i.dbURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	if _, err := db.Exec(t.Context(), strings.Replace(advice, "'...'", "'pencil'", 1)); err != nil {
+		t.Fatal(advice, err)
+	}
+	own := url.URL{Scheme: "postgres", User: url.UserPassword(role, "pencil"), Host: db.Config().Host + ":" + strconv.Itoa(int(db.Config().Port)), Path: db.Config().Database, RawQuery: "sslmode=disable"}
+	i.replace(i.dbURL, own.String())
+	want(t, i.look(), "postgres", OK, "postgres", "role "+role+" has what it needs", "")
+	if _, err := db.Exec(t.Context(), fmt.Sprintf("DROP SCHEMA %s CASCADE; DROP OWNED BY %[2]s; DROP ROLE %[2]s", i.schema, role)); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestNothingThere: neither brokers nor Postgres answer, and what else is wrong is told all the same.

@@ -122,14 +122,21 @@ func (l *Login) Finish(ctx context.Context, secret string, q url.Values) (*acces
 	ctx, cancel := context.WithTimeout(oidc.ClientContext(ctx, l.http), 2*askWithin)
 	defer cancel()
 	token, err := client.Exchange(ctx, q.Get("code"), oauth2.VerifierOption(derived(secret, "verifier")))
-	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+	refused, ok := errors.AsType[*oauth2.RetrieveError](err)
+	switch {
+	case ok && (refused.Response.StatusCode >= http.StatusInternalServerError || refused.Response.StatusCode == http.StatusTooManyRequests):
+		return nil, schemas.Errorf(schemas.Unavailable, "ask the provider", "it answers %s", refused.Response.Status)
+	case ok:
 		return nil, l.distrusted("the provider does not take its own answer", fmt.Errorf("%s: error %.100q", refused.Response.Status, refused.ErrorCode))
-	}
-	if err != nil {
+	case err != nil:
 		return nil, schemas.Errorf(schemas.Unavailable, "ask the provider", "%w", err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	id, err := provider.Verifier(&oidc.Config{ClientID: l.cfg.ClientID}).Verify(ctx, raw)
+	if err != nil && strings.Contains(err.Error(), "fetching keys") { // which go-oidc wraps no further
+		l.cfg.Logger.Warn("the OIDC provider does not give its keys", "error", err)
+		return nil, schemas.Errorf(schemas.Unavailable, "ask the provider", "it does not give its keys; the log of this process says more")
+	}
 	if err != nil {
 		return nil, l.distrusted("the provider's answer cannot be trusted", err)
 	}

@@ -175,6 +175,23 @@ func TestProviderIsAway(t *testing.T) {
 	}
 }
 
+// TestProviderIsHalfAway: a provider that does not give tokens, or its keys, has refused nobody.
+func TestProviderIsHalfAway(t *testing.T) {
+	t.Parallel()
+	l, p, log := setup(t)
+	for _, path := range []string{"/token", "/keys"} {
+		secret, back := begin(t, l, p)
+		p.Down(path)
+		if _, err := l.Finish(t.Context(), secret, back); schemas.KindOf(err) != schemas.Unavailable || strings.Contains(err.Error(), "secret words") {
+			t.Errorf("%s answers 503: %v", path, err)
+		}
+		p.Down("")
+	}
+	if strings.Contains(log.String(), "refused") {
+		t.Errorf("somebody is refused: %s", log)
+	}
+}
+
 // TestFingerprint: other rules, and another provider, have another one.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()

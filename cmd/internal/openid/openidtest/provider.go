@@ -37,6 +37,7 @@ type Provider struct {
 	forge               func(header, claims map[string]any, key *rsa.PrivateKey) *rsa.PrivateKey // changes an ID token, and returns what signs it; nil: as it is
 	codes               map[string]url.Values
 	descriptionRequests int
+	down                string
 }
 
 // New starts a provider that leads back to redirect alone; empty: to nowhere, until LeadsTo says where.
@@ -52,7 +53,16 @@ func New(t testing.TB, redirect string) *Provider {
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
 	mux.HandleFunc("GET /keys", p.keys)
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		down := p.down == r.URL.Path
+		p.mu.Unlock()
+		if down {
+			http.Error(w, "the provider's own secret words", http.StatusServiceUnavailable)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
 	t.Cleanup(server.Close)
 	p.URL = server.URL
 	return p
@@ -77,6 +87,13 @@ func (p *Provider) Forge(change func(header, claims map[string]any, key *rsa.Pri
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forge = change
+}
+
+// Down has the provider answer 503 at a path; empty: at none.
+func (p *Provider) Down(path string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.down = path
 }
 
 // DescriptionRequests returns how often the provider was asked for its description.
