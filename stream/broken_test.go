@@ -229,6 +229,34 @@ func TestRefusedSlice(t *testing.T) {
 	m.check(t)
 }
 
+// Nobody waits for a partition that stops, so its calls under way are not cut short for that: each look would begin them again. A shutdown ends them.
+func TestStopWaitsForItsCalls(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	r.Produce(0, 0)
+	lanes := newLanes()
+	closing, ended := make(chan struct{}, 1), make(chan error, 1)
+	lanes.onClose = func(ctx context.Context) {
+		closing <- struct{}{}
+		<-ctx.Done()
+		ended <- context.Cause(ctx)
+	}
+	cfg := r.config(&refusing{memory: newMemory()}, lanes)
+	cfg.RebalanceTimeout = 2 * time.Second
+	run := r.start(cfg)
+	<-closing
+	run.untilStopped(t, 0) // is shown meanwhile
+	select {
+	case err := <-ended:
+		t.Fatalf("cut short: %v", err)
+	case <-time.After(cfg.RebalanceTimeout): // twice as long as the group would wait
+	}
+	run.stop(t)
+	if err := <-ended; !errors.Is(err, owner.ErrTooSlow) {
+		t.Errorf("cut short by %v", err)
+	}
+}
+
 // refusing is a ledger that refuses partition 0 until it is mended.
 type refusing struct {
 	*memory

@@ -21,6 +21,14 @@ type Lanes struct {
 	reports *reportReader
 	cancels *canceler
 	audits  *auditor
+	waits   map[int32]waited // by fence; s.mu guards it
+}
+
+// waited is of an unclean claim that was closed while calls of the owner before it might be in flight, and not its own: the claim behind it does not
+// begin that wait anew. A partition that stops is claimed every few seconds, and its open actions would never run.
+type waited struct {
+	epoch int64 // of the claim
+	since time.Time
 }
 
 // New makes lanes that hold nothing. Run must run for them to do anything.
@@ -41,6 +49,7 @@ func New(cfg Config) (*Lanes, error) {
 		reports: &reportReader{s: s, ledger: cfg.Ledger, log: s.log},
 		cancels: &canceler{s: s, cfg: &cfg, alive: alive, log: s.log},
 		audits:  &auditor{s: s, ledger: cfg.Ledger, log: s.log},
+		waits:   map[int32]waited{},
 	}, nil
 }
 
@@ -98,6 +107,10 @@ func (l *Lanes) Open(ctx context.Context, c *ledger.Claim) error {
 			p.latest.addPage(actions, false)
 		}
 	}
+	if before, ours := l.waits[c.ID]; ours && before.epoch == c.Epoch-1 {
+		p.uncleanSince = before.since
+	}
+	delete(l.waits, c.ID)
 	s.q.partitions[c] = p
 	l.loader.takePage(p, actions, more, 0)
 	s.q.dispatch.wake()
@@ -187,6 +200,7 @@ func (l *Lanes) Close(ctx context.Context, c *ledger.Claim) error {
 		left = max(left, p.stillInFlight(d.Timeout+d.Settle))
 	}
 	if left > 0 {
+		l.waits[c.ID] = waited{c.Epoch, p.uncleanSince}
 		return fmt.Errorf("close lanes of %s/%d: calls of the previous owner may be in flight or act for another %s",
 			c.Partition.Topic, c.Partition.Number, left)
 	}

@@ -446,6 +446,36 @@ func TestCloseOfAnUncleanClaimSaysSoUntilTheTimeout(t *testing.T) {
 	})
 }
 
+// Claims that end sooner than that, as those of a partition that stops, wait together, unless another owner was between them.
+func TestUncleanClaimsWaitTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := setup(t, nil)
+		defer r.stop()
+		r.make("a", nil)
+		r.claimed(false)
+		began := time.Now()
+		for claims := 1; ; claims++ {
+			r.begin(t)
+			synctest.Wait()
+			err := r.Close(t.Context(), r.claim)
+			if err == nil {
+				same(t, "the last claim, a clean one", claims, 8)
+				break
+			}
+			if claims > 20 {
+				t.Fatal("no claim is clean")
+			}
+			time.Sleep(time.Second)
+			r.claimed(false)
+			if claims == 2 {
+				r.claim.Epoch++ // of another owner, whose calls may be in flight
+			}
+		}
+		same(t, "calls", r.sink.ids(), []string{"a#1"})
+		same(t, "when", time.Since(began), 7*time.Second)
+	})
+}
+
 func TestPanicIsOurFault(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	in(t, func(c *Config) { c.Registerer = reg }, func(t *testing.T, r *rig) {

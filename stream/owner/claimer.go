@@ -310,7 +310,7 @@ func (o *claimer) run(a *assignment, got claimed) error {
 	} else {
 		why = context.Cause(a.ctx)
 	}
-	o.giveUp(rc, why)
+	o.giveUp(a, rc, why)
 	if _, stopped := errors.AsType[*StopError](why); !stopped {
 		a.failed = why
 		o.status.set(a.at, Claiming, why)
@@ -424,15 +424,11 @@ func (o *claimer) mirrorFirst(a *assignment, rc *runningClaim, needed bool) erro
 
 // giveUp takes a claim out of the loop and ends it. If the claim still has its fence and the position is known, giveUp drains the lanes,
 // mirrors the position and releases the fence. Otherwise it only drops the lanes and the mirror's position.
-func (o *claimer) giveUp(rc *runningClaim, why error) {
-	budget := o.cfg.RebalanceTimeout / 2
-	switch {
-	case errors.Is(why, errShutdown):
-		budget = o.cfg.DrainTimeout - o.cleanupReserve()
-	case errors.Is(why, errLost):
-		budget = cleanupTimeout // there is nothing to drain, and kgo joins the group again only after this
+func (o *claimer) giveUp(a *assignment, rc *runningClaim, why error) {
+	if stop, stops := errors.AsType[*StopError](why); stops {
+		o.showStopped(a, stop)
 	}
-	ctx, cancel := context.WithTimeoutCause(o.work.Cleaning, budget, ErrTooSlow)
+	ctx, cancel := o.draining(a, why)
 	defer cancel()
 	if errors.Is(why, errLost) {
 		o.work.Lanes.Drop(rc.claim) // first of all: attempts in flight are not ours any more
@@ -458,6 +454,30 @@ func (o *claimer) giveUp(rc *runningClaim, why error) {
 		return
 	}
 	o.release(rc.claim)
+}
+
+// draining ends when the time of the lanes is over. Nobody waits for a partition that stops, until it is given up for another reason, too: its calls
+// under way have their own time, or each look at the stop would begin them again.
+func (o *claimer) draining(a *assignment, why error) (context.Context, func()) {
+	if _, stops := errors.AsType[*StopError](why); !stops {
+		return context.WithTimeoutCause(o.work.Cleaning, o.drainTime(why), ErrTooSlow)
+	}
+	ctx, tooSlow := context.WithCancelCause(o.work.Cleaning)
+	forget := context.AfterFunc(a.ctx, func() {
+		time.AfterFunc(o.drainTime(context.Cause(a.ctx)), func() { tooSlow(ErrTooSlow) })
+	})
+	return ctx, func() { forget(); tooSlow(nil) }
+}
+
+// drainTime is how long the lanes of a partition may take that is given up for a reason.
+func (o *claimer) drainTime(why error) time.Duration {
+	switch {
+	case errors.Is(why, errShutdown):
+		return o.cfg.DrainTimeout - o.cleanupReserve()
+	case errors.Is(why, errLost):
+		return cleanupTimeout // there is nothing to drain, and kgo joins the group again only after this
+	}
+	return o.cfg.RebalanceTimeout / 2
 }
 
 // ErrTooSlow is the cause with which work is cancelled when a partition must be given up now.

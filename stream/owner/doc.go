@@ -28,7 +28,7 @@
 // # Where a subscription begins
 //
 // begin is resolved to offsets once, and stored. A topic that is added later begins as begin says if it has records from before
-// the subscription began, otherwise at 0.
+// the subscription began, otherwise at its log's start.
 //
 // # Seeks
 //
