@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -163,6 +164,23 @@ func examine(ctx context.Context, tx pgx.Tx, cfg Config) (*Examined, error) {
 		x.Lacks = append(x.Lacks, Lack{"full_page_writes is off: a crash in the middle of a write to disk would corrupt a page of the ledger", "ALTER SYSTEM SET full_page_writes = on; SELECT pg_reload_conf()"})
 	}
 	return &x, x.rights(ctx, tx, cfg.Schema)
+}
+
+// OwnRole returns the SQL by which a role that is no superuser comes to own a schema, and what is in it. The password is left to whoever runs it.
+func (x *Examined) OwnRole(schema string) string {
+	role, quoted := "forebay", pgx.Identifier{schema}.Sanitize()
+	if x.Role == role {
+		role = "forebay_app"
+	}
+	if !x.HasSchema {
+		return fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '...'; CREATE SCHEMA %s AUTHORIZATION %[1]s", role, quoted)
+	}
+	of := "'" + strings.ReplaceAll(quoted, "'", "''") + "'::regnamespace"
+	return fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '...'; ALTER SCHEMA %s OWNER TO %[1]s; DO $$ DECLARE it text; BEGIN FOR it IN "+
+		"SELECT format('TABLE %%s', oid::regclass) FROM pg_class c WHERE relnamespace = %[3]s AND relkind IN ('r', 'p', 'S') "+
+		"AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = c.oid AND deptype IN ('a', 'i') AND c.relkind = 'S') "+
+		"UNION ALL SELECT format('ROUTINE %%s', oid::regprocedure) FROM pg_proc WHERE pronamespace = %[3]s "+
+		"LOOP EXECUTE format('ALTER %%s OWNER TO %[1]s', it); END LOOP; END $$", role, quoted, of)
 }
 
 // rights finds what the role lacks to make the ledger, or to open and drop the tables of its windows.

@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/cmd/internal/app"
 	"github.com/forebay-io/forebay/cmd/internal/config"
@@ -75,29 +72,12 @@ func (d *doctor) servers(context.Context) (found []Finding) {
 		}
 		if x.found.Superuser {
 			found = append(found, warning(x.Path, "role "+x.found.Role+" is a superuser: whoever has its password has all databases of the server",
-				ownRole(x.found, x.Schema)+"; then that role in "+x.Path+".url"))
+				x.found.OwnRole(x.Schema)+"; then that role in "+x.Path+".url"))
 		} else if len(x.found.Lacks) == 0 && x.found.Migration == nil {
 			found = append(found, ok(x.Path, "PostgreSQL %s; role %s has what it needs", x.found.Version, x.found.Role))
 		}
 	}
 	return found
-}
-
-// ownRole returns how a role that is no superuser comes to own a schema, and what is in it.
-func ownRole(x *ledger.Examined, schema string) string {
-	role, quoted := "forebay", pgx.Identifier{schema}.Sanitize()
-	if x.Role == role {
-		role = "forebay_app"
-	}
-	if !x.HasSchema {
-		return fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '...'; CREATE SCHEMA %s AUTHORIZATION %[1]s", role, quoted)
-	}
-	of := "'" + strings.ReplaceAll(quoted, "'", "''") + "'::regnamespace"
-	return fmt.Sprintf("CREATE ROLE %s LOGIN PASSWORD '...'; ALTER SCHEMA %s OWNER TO %[1]s; DO $$ DECLARE it text; BEGIN FOR it IN "+
-		"SELECT format('TABLE %%s', oid::regclass) FROM pg_class c WHERE relnamespace = %[3]s AND relkind IN ('r', 'p', 'S') "+
-		"AND NOT EXISTS (SELECT FROM pg_depend WHERE objid = c.oid AND deptype IN ('a', 'i') AND c.relkind = 'S') "+
-		"UNION ALL SELECT format('ROUTINE %%s', oid::regprocedure) FROM pg_proc WHERE pronamespace = %[3]s "+
-		"LOOP EXECUTE format('ALTER %%s OWNER TO %[1]s', it); END LOOP; END $$", role, quoted, of)
 }
 
 // connections holds the pools of the ledgers against what their servers let them have.
