@@ -14,11 +14,13 @@ var _ = register(shopify())
 //
 // The key is the app's client secret, and the signature covers the body only. Shopify's id of an event is in a header, and one event
 // may come under several topics, with one body (orders/create and orders/paid), so an event's id is made of the topic and the body, and a body
-// must not have what sets another resource apart. A subscription may ask for a few fields only (include_fields), so none is required: updated_at should be one of them.
+// must not have what sets another resource apart. A subscription may ask for a few fields only (include_fields), so none is required: id should be one of
+// them (of a checkout the token, since it has no id from API 2026-04 on), or all it tells of is the shop's, and updated_at.
 //
 // Newer event subscriptions have other names of headers: say `verify: {signature_header: Shopify-Hmac-Sha256}`; the others are found
 // by both. A retry brings the same body again. Shopify waits 5 s.
-// Sources: https://shopify.dev/docs/apps/build/webhooks, https://shopify.dev/docs/api/webhooks, Shopify/shopify-app-js packages/apps/shopify-api/lib/webhooks, hookdeck/webhook-samples.
+// Sources: https://shopify.dev/docs/apps/build/webhooks, https://shopify.dev/docs/api/webhooks,
+// https://shopify.dev/changelog/removed-checkout-id-from-checkouts-and-orders-webhooks, Shopify/shopify-app-js packages/apps/shopify-api/lib/webhooks, hookdeck/webhook-samples.
 func shopify() preset {
 	const (
 		topic = "header:X-Shopify-Topic|header:Shopify-Topic"
@@ -67,7 +69,7 @@ func shopify() preset {
 			"locations":          resource("locations", "Location", ""),
 			"themes":             resource("themes", "OnlineStoreTheme", ""),
 			"carts":              resource("carts", "Cart", ""),
-			"checkouts":          resource("checkouts", "Checkout", ""),
+			"checkouts":          resource("checkouts", "Checkout", "|"+gid("Checkout", "/token")),
 			"shop":               {entity: []string{shop}, clocks: millis("/updated_at?", "shop")},
 			"app":                {entity: []string{shop}},
 			"app_subscriptions":  {entity: []string{shop, "/app_subscription/admin_graphql_api_id?"}},
