@@ -10,7 +10,7 @@ var _ = register(shopify())
 
 // shopify: an entity is a resource of a shop, by its global id. A delete has only the number, of which that id is made again here. `update` has the whole
 // resource and says nothing more: all topics of a resource carry it, but that an order was paid is in no later one. What a fulfillment, a
-// refund or a transaction does is an order's. A delete has no time and goes as it arrives, as does what Shopify asks by law (customers/redact).
+// refund or a transaction does is an order's, and each fulfillment has a clock of its own there. A delete has no time and goes as it arrives, as does what Shopify asks by law (customers/redact).
 //
 // The key is the app's client secret, and the signature covers the body only. Shopify's id of an event is in a header, and one event
 // may come under several topics, with one body (orders/create and orders/paid), so an event's id is made of the topic and the body, and a body
@@ -28,15 +28,19 @@ func shopify() preset {
 		again = "a source of its own for them, with event.id: header:X-Shopify-Webhook-Id"
 	)
 	gid := func(kind, number string) string { return "gid://shopify/" + kind + "/{" + number + "}" }
+	restates := func(topics ...string) *condition { return &condition{from: topic, is: topics} }
 	resource := func(name, kind, more string) mapping {
 		return mapping{entity: []string{shop, "/admin_graphql_api_id|" + gid(kind, "/id") + more + "?"}, clocks: millis("/updated_at?", name),
-			snapshots: &condition{from: topic, is: []string{name + "/update", name + "/updated"}},
-			deleted:   &condition{from: topic, suffix: "/delete"}}
+			snapshots: restates(name+"/update", name+"/updated"), deleted: &condition{from: topic, suffix: "/delete"}}
 	}
 	level := resource("inventory_levels", "", "") // its global id is made of two numbers; inventory_levels/disconnect has these alone
 	level.entity = []string{shop, "=InventoryLevel", "/location_id?", "/inventory_item_id?"}
 	ofOrder := mapping{entity: []string{shop, gid("Order", "/order_id") + "?"}}
+	fulfillment := ofOrder // an order may have several
+	fulfillment.clocks = []clock{millis("/updated_at?", "fulfillment")[0].each("/id")}
+	fulfillment.snapshots = restates("fulfillments/update")
 	ofCustomer := mapping{entity: []string{shop, "/customerId|/customer_id|/admin_graphql_api_id|/id?"}}
+	ofSubscription := mapping{entity: []string{shop, "/app_subscription/admin_graphql_api_id?"}}
 	p := preset{
 		name: "shopify", title: "Shopify",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Shopify-Hmac-Sha256", Encoding: "base64"},
@@ -54,7 +58,7 @@ func shopify() preset {
 		fallback: mapping{scope: topic, id: "sha256:body", typ: []string{topic}, entity: []string{shop, "/admin_graphql_api_id|/id?"}, title: "/title|/name|/email"},
 		rules: map[string]mapping{
 			"orders":             resource("orders", "Order", "|"+gid("Order", "/order_edit/order_id")+"|"+gid("Order", "/order_id")),
-			"fulfillments":       ofOrder,
+			"fulfillments":       fulfillment,
 			"refunds":            ofOrder,
 			"order_transactions": ofOrder,
 			"fulfillment_events": ofOrder,
@@ -70,9 +74,11 @@ func shopify() preset {
 			"themes":             resource("themes", "OnlineStoreTheme", ""),
 			"carts":              resource("carts", "Cart", ""),
 			"checkouts":          resource("checkouts", "Checkout", "|"+gid("Checkout", "/token")),
-			"shop":               {entity: []string{shop}, clocks: millis("/updated_at?", "shop")},
+			"shop":               {entity: []string{shop}, clocks: millis("/updated_at?", "shop"), snapshots: restates("shop/update")},
 			"app":                {entity: []string{shop}},
-			"app_subscriptions":  {entity: []string{shop, "/app_subscription/admin_graphql_api_id?"}},
+			"app_subscriptions":  ofSubscription,
+			"app_subscriptions/update": {entity: ofSubscription.entity, clocks: millis("/app_subscription/updated_at?", "app_subscription"),
+				snapshots: restates("app_subscriptions/update")},
 		},
 	}
 	for _, name := range shopifyDotted {
