@@ -113,6 +113,10 @@ func TestTraps(t *testing.T) {
 			"e1 | com.shopify.app_subscriptions.approaching_capped_amount | a.myshopify.com/gid:%2F%2Fshopify%2FAppSubscription%2F1 | none | delta"},
 		{"the whole shop", "shopify", `{"id":1,"myshopify_domain":"a.myshopify.com","updated_at":"2021-12-31T19:00:00-05:00"}`, shop("shop/update"),
 			"e1 | com.shopify.shop.update | a.myshopify.com | shop timestamp 2022-01-01T00:00:00.000000000Z | snapshot"},
+		{"a part of an order that may go out", "shopify", `{"fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/1","status":"open"}}`, shop("fulfillment_orders/hold_released"),
+			"e1 | com.shopify.fulfillment_orders.hold_released | a.myshopify.com/gid:%2F%2Fshopify%2FFulfillmentOrder%2F1 | none | delta"},
+		{"one that was asked for", "shopify", `{"original_fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/1"},"submitted_fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/2"}}`, shop("fulfillment_orders/fulfillment_request_submitted"),
+			"e1 | com.shopify.fulfillment_orders.fulfillment_request_submitted | a.myshopify.com/gid:%2F%2Fshopify%2FFulfillmentOrder%2F1 | none | delta"},
 		{"a topic without a row", "shopify", `{"admin_graphql_api_id":"gid://shopify/Publication/1"}`, shop("publications/create"),
 			"e1 | com.shopify.publications.create | a.myshopify.com/gid:%2F%2Fshopify%2FPublication%2F1 | none | delta"},
 		{"a topic with a dot", "shopify", `{"customerId":"gid://shopify/Customer/2","tags":["vip"],"occurredAt":"2026-01-01T00:00:00Z"}`, shop("customer.tags_added"),
@@ -364,6 +368,18 @@ func TestShopifyIdentity(t *testing.T) {
 	for _, topic := range []string{"orders/delete", "products/update", "products/delete", "checkouts/create", "refunds/create", "orders/delete/x", "Orders/create", "orders.create", "customer.tags_added", "customer/tags_added"} {
 		if got := read(topic, "e1"); !strings.HasPrefix(got, provider.TypeMismatch) {
 			t.Errorf("an order as %s: %s", topic, got)
+		}
+	}
+}
+
+// TestShopifyRepeats: bodies without a time that tells two events apart are listed, each with what to do.
+func TestShopifyRepeats(t *testing.T) {
+	t.Parallel()
+	info, _ := provider.Lookup("shopify")
+	for _, event := range []string{"fulfillment_orders.hold_released", "fulfillment_orders.order_routing_complete", "fulfillment_orders.scheduled_fulfillment_order_ready",
+		"collection_listings.remove", "inventory_levels.update"} {
+		if i := slices.IndexFunc(info.Repeats, func(r provider.Repeat) bool { return r.Event == event }); i < 0 || info.Repeats[i].Do == "" {
+			t.Errorf("%s is not listed, or without advice: %+v", event, info.Repeats)
 		}
 	}
 }

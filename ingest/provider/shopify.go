@@ -51,7 +51,10 @@ func shopify() preset {
 		fields:   shopifyFields(),
 		delivery: "header:X-Shopify-Event-Id|header:Shopify-Event-Id|header:X-Shopify-Webhook-Id|header:Shopify-Webhook-Id",
 		repeats: []Repeat{{"app.uninstalled", ""}, {"customers.data_request", ""}, // their bodies have no time
-			{"inventory_levels.disconnect", again}, {"customer.joined_segment", again}, {"customer.left_segment", again}},
+			{"inventory_levels.disconnect", again}, {"customer.joined_segment", again}, {"customer.left_segment", again}, {"collection_listings.remove", again},
+			{"fulfillment_orders.hold_released", again}, {"fulfillment_orders.order_routing_complete", again},
+			{"fulfillment_orders.scheduled_fulfillment_order_ready", again},
+			{"inventory_levels.update", again}}, // whole seconds, in which a count may come back to what it was
 		headers: []string{"x-shopify-topic", "x-shopify-shop-domain", "x-shopify-api-version", "x-shopify-event-id", "x-shopify-webhook-id",
 			"x-shopify-triggered-at", "x-shopify-test", "shopify-topic", "shopify-shop-domain", "shopify-api-version", "shopify-event-id",
 			"shopify-webhook-id", "shopify-triggered-at"},
@@ -59,6 +62,7 @@ func shopify() preset {
 		rules: map[string]mapping{
 			"orders":             resource("orders", "Order", "|"+gid("Order", "/order_edit/order_id")+"|"+gid("Order", "/order_id")),
 			"fulfillments":       fulfillment,
+			"fulfillment_orders": {entity: []string{shop, "/fulfillment_order/id|/original_fulfillment_order/id|/submitted_fulfillment_order/id?"}},
 			"refunds":            ofOrder,
 			"order_transactions": ofOrder,
 			"fulfillment_events": ofOrder,
