@@ -117,6 +117,12 @@ func TestTraps(t *testing.T) {
 			"e1 | com.shopify.fulfillment_orders.hold_released | a.myshopify.com/gid:%2F%2Fshopify%2FFulfillmentOrder%2F1 | none | delta"},
 		{"one that was asked for", "shopify", `{"original_fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/1"},"submitted_fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/2"}}`, shop("fulfillment_orders/fulfillment_request_submitted"),
 			"e1 | com.shopify.fulfillment_orders.fulfillment_request_submitted | a.myshopify.com/gid:%2F%2Fshopify%2FFulfillmentOrder%2F1 | none | delta"},
+		{"a count is of an item at a location", "square", `{"merchant_id":"M","type":"inventory.count.updated","event_id":"e1","created_at":"2026-07-01T23:14:26.1Z","data":{"type":"inventory","id":"b6a8","object":{"inventory_counts":[{"calculated_at":"2026-07-01T23:14:25.9Z","catalog_object_id":"I","location_id":"L","quantity":"53","state":"IN_STOCK"}]}}}`,
+			nil, "e1 | com.square.inventory.count.updated | M/inventory/I/L | inventory timestamp 2026-07-01T23:14:25.900000000Z | delta"},
+		{"its next one is, too", "square", `{"merchant_id":"M","type":"inventory.count.updated","event_id":"e2","created_at":"2026-07-01T23:14:27.1Z","data":{"type":"inventory","id":"77c1","object":{"inventory_counts":[{"calculated_at":"2026-07-01T23:14:27Z","catalog_object_id":"I","location_id":"L","quantity":"52","state":"IN_STOCK"}]}}}`,
+			nil, "e2 | com.square.inventory.count.updated | M/inventory/I/L | inventory timestamp 2026-07-01T23:14:27.000000000Z | delta"},
+		{"a booking's id in data has its version", "square", `{"merchant_id":"M","type":"booking.updated","event_id":"e1","created_at":"2026-07-01T23:14:26.1Z","data":{"type":"booking","id":"B:1","object":{"booking":{"id":"B","version":1}}}}`,
+			nil, "e1 | com.square.booking.updated | M/B | booking monotonic 00000000000000000001 | snapshot"},
 		{"a topic without a row", "shopify", `{"admin_graphql_api_id":"gid://shopify/Publication/1"}`, shop("publications/create"),
 			"e1 | com.shopify.publications.create | a.myshopify.com/gid:%2F%2Fshopify%2FPublication%2F1 | none | delta"},
 		{"a topic with a dot", "shopify", `{"customerId":"gid://shopify/Customer/2","tags":["vip"],"occurredAt":"2026-01-01T00:00:00Z"}`, shop("customer.tags_added"),
@@ -382,6 +388,15 @@ func TestShopifyRepeats(t *testing.T) {
 			t.Errorf("%s is not listed, or without advice: %+v", event, info.Repeats)
 		}
 	}
+}
+
+// TestOrderOfBusiness: what says the same time, or another than that of what it tells, has an order by something else.
+func TestOrderOfBusiness(t *testing.T) {
+	t.Parallel()
+	booking := func(version, at string) string {
+		return `{"merchant_id":"M","type":"booking.updated","event_id":"e","created_at":"` + at + `","data":{"type":"booking","id":"B:` + version + `","object":{"booking":{"id":"B","version":` + version + `}}}}`
+	}
+	order(t, "square", false, booking("1", "2026-07-01T23:14:27Z"), booking("2", "2026-07-01T23:14:26Z"), booking("10", "2026-07-01T23:14:26Z"))
 }
 
 // TestVolatileParts: what a provider changes from one attempt to the next makes no other event of it.
