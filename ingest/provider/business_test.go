@@ -403,6 +403,10 @@ func TestOrderOfBusiness(t *testing.T) {
 		return `{"merchant_id":"M","type":"booking.updated","event_id":"e","created_at":"` + at + `","data":{"type":"booking","id":"B:` + version + `","object":{"booking":{"id":"B","version":` + version + `}}}}`
 	}
 	order(t, "square", false, booking("1", "2026-07-01T23:14:27Z"), booking("2", "2026-07-01T23:14:26Z"), booking("10", "2026-07-01T23:14:26Z"))
+	subscription := func(what string) string {
+		return `{"id":"` + what + `","object":"event","type":"customer.subscription.` + what + `","created":1677834420,"data":{"object":{"object":"subscription","id":"sub_1"}}}`
+	}
+	order(t, "stripe", false, subscription("created"), subscription("updated"), subscription("deleted"))
 }
 
 // TestVolatileParts: what a provider changes from one attempt to the next makes no other event of it.
