@@ -138,7 +138,7 @@ func TestTraps(t *testing.T) {
 		{"newer names of headers", "shopify", `{"id":1}`, []string{"Shopify-Topic: orders/delete", "Shopify-Shop-Domain: a.myshopify.com", "Shopify-Event-Id: e1"},
 			"e1 | com.shopify.orders.delete | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | none | delta deleted"},
 		{"analyzed comes behind its end", "retell", `{"event":"call_analyzed","call":{"call_id":"c","start_timestamp":1752562800000,"end_timestamp":1752562875000}}`,
-			nil, "sha256:... | com.retellai.call_analyzed | c | timestamp 2025-07-15T07:01:15.000000000Z+00003 | delta"},
+			nil, "sha256:... | com.retellai.call_analyzed | c | timestamp 2025-07-15T07:01:15.000000000Z+00001 | delta"},
 		{"who joins is told of the group", "workos", `{"id":"event_1","event":"dsync.group.user_added","created_at":"2026-07-13T09:25:03.777Z","data":{"directory_id":"d","user":{"id":"u"},"group":{"id":"g"}}}`,
 			nil, "event_1 | com.workos.dsync.group.user_added | g | timestamp 2026-07-13T09:25:03.777000000Z | delta"},
 		{"a part of a transcript has no time", "vapi", `{"message":{"type":"transcript","call":{"id":"c","orgId":"o"}}}`,
@@ -407,6 +407,14 @@ func TestOrderOfBusiness(t *testing.T) {
 		return `{"id":"` + what + `","object":"event","type":"customer.subscription.` + what + `","created":1677834420,"data":{"object":{"object":"subscription","id":"sub_1"}}}`
 	}
 	order(t, "stripe", false, subscription("created"), subscription("updated"), subscription("deleted"))
+	const start, end = `"start_timestamp":1752562800000`, `"start_timestamp":1752562800000,"end_timestamp":1752562875000`
+	call := func(event, times string) string {
+		return `{"event":"` + event + `","call":{"call_id":"c",` + times + `}}`
+	}
+	order(t, "retell", false, call("call_started", start), call("call_ended", end), call("call_analyzed", end))
+	order(t, "retell", true, call("call_started", start), call("transfer_started", start), call("transcript_updated", start))
+	order(t, "retell", true, call("call_ended", end), call("transfer_ended", end), call("transcript_updated", end))
+	order(t, "retell", false, `{"event":"chat_ended","chat":{"chat_id":"c",`+end+`}}`, `{"event":"chat_analyzed","chat":{"chat_id":"c",`+end+`}}`)
 }
 
 // TestVolatileParts: what a provider changes from one attempt to the next makes no other event of it.
