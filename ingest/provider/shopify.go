@@ -10,7 +10,8 @@ var _ = register(shopify())
 
 // shopify: an entity is a resource of a shop, by its global id. A delete has only the number, of which that id is made again here. `update` has the whole
 // resource and says nothing more: all topics of a resource carry it, but that an order was paid is in no later one. What a fulfillment, a
-// refund or a transaction does is an order's, and each fulfillment has a clock of its own there. A delete has no time and goes as it arrives, as does what Shopify asks by law (customers/redact).
+// refund or a transaction does is an order's, and each fulfillment has a clock of its own there. A delete has no time and goes as it arrives, as does what
+// Shopify asks by law (customers/redact).
 //
 // The key is the app's client secret, and the signature covers the body only. Shopify's id of an event is in a header, and one event
 // may come under several topics, with one body (orders/create and orders/paid), so an event's id is made of the topic and the body, and a body

@@ -11,8 +11,8 @@ var _ = register(square())
 
 // square: an entity is an object of a merchant. Its events carry the whole of it, and their time is its clock; only `*.updated` says nothing
 // more. data.id is the object's, but of a booking it has the version, too, which is its clock, and of counts of inventory it is of the event: there
-// an entity is an item at a location. One event may have several counts, and is told of the first; the others may be in no later one. An order's events carry its version instead, a counter with holes, and not the order: the newest `order.updated` is all there is to
-// ask for. What happened to its fulfillments is a delta.
+// an entity is an item at a location. One event may have several counts, and is told of the first; the others may be in no later one. An order's
+// events carry its version instead, a counter with holes, and not the order: the newest `order.updated` is all there is to ask for. What happened to its fulfillments is a delta.
 //
 // Square signs the notification URL, as it is entered there, and the body: the source needs public_url.
 // Sources: https://developer.squareup.com/docs/webhooks/overview, https://developer.squareup.com/docs/webhooks/step3validate, square/square-nodejs-sdk.

@@ -13,9 +13,9 @@ var _ = register(whatsapp())
 
 // whatsapp (Meta's Cloud API): a delivery has the changes of one account or several, and each is an event: messages that came, what became of
 // messages that were sent, or another field of the account. An entity is a conversation of one of your numbers with one user, by the id that
-// Meta gives them for your business, since who has a username may hide their number; before Meta sent such ids (April 2026), it is their number. What came has its
-// time as clock; each message that was sent has a clock of its own, on which read comes behind delivered, and delivered behind sent.
-// Both have ids in them, so that what is said again is one event by its hash. What is neither may be the same again (FLAGGED, UNFLAGGED, FLAGGED):
+// Meta gives them for your business, since who has a username may hide their number; where there is none (before April 2026) it is the number.
+// What came has its time as clock; each message that was sent has a clock of its own, on which read comes behind delivered, and delivered behind
+// sent. Both have ids in them, so that what is said again is one event by its hash. What is neither may be the same again (FLAGGED, UNFLAGGED, FLAGGED):
 // there the id has the account and the time, too, which stand around the change.
 //
 // The key is the app's secret. Meta asks for the URL by GET before it sends anything, with a token that you choose: enter the HMAC-SHA256 of
