@@ -99,6 +99,40 @@ func TestTraps(t *testing.T) {
 			"e1 | com.shopify.inventory_levels.disconnect | a.myshopify.com/InventoryLevel/4/3 | none | delta"},
 		{"what the law asks for is the customer's", "shopify", `{"shop_id":1,"customer":{"id":2},"orders_to_redact":[]}`, shop("customers/redact"),
 			"e1 | com.shopify.customers.redact | a.myshopify.com/gid:%2F%2Fshopify%2FCustomer%2F2 | none | delta"},
+		{"a checkout has a token", "shopify", `{"token":"t1","updated_at":"2021-12-31T19:00:00-05:00","abandoned_checkout_url":"https://a"}`, shop("checkouts/update"),
+			"e1 | com.shopify.checkouts.update | a.myshopify.com/gid:%2F%2Fshopify%2FCheckout%2Ft1 | checkouts timestamp 2022-01-01T00:00:00.000000000Z | snapshot"},
+		{"before API 2026-04 an id, too", "shopify", `{"id":7,"token":"t1","abandoned_checkout_url":"https://a"}`, shop("checkouts/create"),
+			"e1 | com.shopify.checkouts.create | a.myshopify.com/gid:%2F%2Fshopify%2FCheckout%2F7 | none | delta"},
+		{"each fulfillment of an order has its clock", "shopify", `{"id":5,"order_id":1,"updated_at":"2021-12-31T19:00:00-05:00","tracking_company":"UPS"}`, shop("fulfillments/update"),
+			"e1 | com.shopify.fulfillments.update | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | fulfillment:5 timestamp 2022-01-01T00:00:00.000000000Z | snapshot"},
+		{"that it began is in no later one", "shopify", `{"id":5,"order_id":1,"updated_at":"2021-12-31T19:00:00-05:00","tracking_company":"UPS"}`, shop("fulfillments/create"),
+			"e1 | com.shopify.fulfillments.create | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | fulfillment:5 timestamp 2022-01-01T00:00:00.000000000Z | delta"},
+		{"a subscription to the app", "shopify", `{"app_subscription":{"admin_graphql_api_id":"gid://shopify/AppSubscription/1","status":"ACTIVE","updated_at":"2021-12-31T19:00:00-05:00"}}`, shop("app_subscriptions/update"),
+			"e1 | com.shopify.app_subscriptions.update | a.myshopify.com/gid:%2F%2Fshopify%2FAppSubscription%2F1 | app_subscription timestamp 2022-01-01T00:00:00.000000000Z | snapshot"},
+		{"what it has cost so far is another thing", "shopify", `{"app_subscription":{"admin_graphql_api_id":"gid://shopify/AppSubscription/1","balance_used":9,"updated_at":"2021-12-31T19:00:00-05:00"}}`, shop("app_subscriptions/approaching_capped_amount"),
+			"e1 | com.shopify.app_subscriptions.approaching_capped_amount | a.myshopify.com/gid:%2F%2Fshopify%2FAppSubscription%2F1 | none | delta"},
+		{"the whole shop", "shopify", `{"id":1,"myshopify_domain":"a.myshopify.com","updated_at":"2021-12-31T19:00:00-05:00"}`, shop("shop/update"),
+			"e1 | com.shopify.shop.update | a.myshopify.com | shop timestamp 2022-01-01T00:00:00.000000000Z | snapshot"},
+		{"a part of an order that may go out", "shopify", `{"fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/1","status":"open"}}`, shop("fulfillment_orders/hold_released"),
+			"e1 | com.shopify.fulfillment_orders.hold_released | a.myshopify.com/gid:%2F%2Fshopify%2FFulfillmentOrder%2F1 | none | delta"},
+		{"one that was asked for", "shopify", `{"original_fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/1"},"submitted_fulfillment_order":{"id":"gid://shopify/FulfillmentOrder/2"}}`, shop("fulfillment_orders/fulfillment_request_submitted"),
+			"e1 | com.shopify.fulfillment_orders.fulfillment_request_submitted | a.myshopify.com/gid:%2F%2Fshopify%2FFulfillmentOrder%2F1 | none | delta"},
+		{"a count is of an item at a location", "square", `{"merchant_id":"M","type":"inventory.count.updated","event_id":"e1","created_at":"2026-07-01T23:14:26.1Z","data":{"type":"inventory","id":"b6a8","object":{"inventory_counts":[{"calculated_at":"2026-07-01T23:14:25.9Z","catalog_object_id":"I","location_id":"L","quantity":"53","state":"IN_STOCK"}]}}}`,
+			nil, "e1 | com.square.inventory.count.updated | M/inventory/I/L | inventory timestamp 2026-07-01T23:14:25.900000000Z | delta"},
+		{"its next one is, too", "square", `{"merchant_id":"M","type":"inventory.count.updated","event_id":"e2","created_at":"2026-07-01T23:14:27.1Z","data":{"type":"inventory","id":"77c1","object":{"inventory_counts":[{"calculated_at":"2026-07-01T23:14:27Z","catalog_object_id":"I","location_id":"L","quantity":"52","state":"IN_STOCK"}]}}}`,
+			nil, "e2 | com.square.inventory.count.updated | M/inventory/I/L | inventory timestamp 2026-07-01T23:14:27.000000000Z | delta"},
+		{"a booking's id in data has its version", "square", `{"merchant_id":"M","type":"booking.updated","event_id":"e1","created_at":"2026-07-01T23:14:26.1Z","data":{"type":"booking","id":"B:1","object":{"booking":{"id":"B","version":1}}}}`,
+			nil, "e1 | com.square.booking.updated | M/B | booking monotonic 00000000000000000001 | snapshot"},
+		{"a message of who hides their number", "whatsapp", `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"contacts":[{"profile":{"username":"@u"},"user_id":"US.9"}],"messages":[{"from_user_id":"US.9","id":"wamid.2","timestamp":"1751430074","type":"text"}]}}`,
+			nil, "sha256:... | com.whatsapp.messages.text | 1/US.9 | messages timestamp 2025-07-02T04:21:14.000000000Z | delta"},
+		{"with the number it is the same conversation", "whatsapp", `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"contacts":[{"wa_id":"2","user_id":"US.9"}],"messages":[{"from":"2","id":"wamid.3","timestamp":"1751430074","type":"text"}]}}`,
+			nil, "sha256:... | com.whatsapp.messages.text | 1/US.9 | messages timestamp 2025-07-02T04:21:14.000000000Z | delta"},
+		{"what became of an answer to them", "whatsapp", `{"field":"messages","value":{"metadata":{"phone_number_id":"1"},"statuses":[{"id":"wamid.4","status":"sent","timestamp":"1751430074","recipient_id":"2","recipient_user_id":"US.9"}]}}`,
+			nil, "sha256:... | com.whatsapp.statuses.sent | 1/US.9 | status:wamid.4 timestamp 2025-07-02T04:21:14.000000000Z+00001 | delta"},
+		{"who signs in", "workos", `{"id":"event_1","event":"authentication.password_succeeded","created_at":"2026-07-13T09:25:03.777Z","data":{"type":"password","status":"succeeded","user_id":"user_1","email":"a@b.c"}}`,
+			nil, "event_1 | com.workos.authentication.password_succeeded | user_1 | timestamp 2026-07-13T09:25:03.777000000Z | delta"},
+		{"whom nobody knows", "workos", `{"id":"event_1","event":"authentication.password_failed","created_at":"2026-07-13T09:25:03.777Z","data":{"type":"password","status":"failed","user_id":null,"email":"a@b.c"}}`,
+			nil, "event_1 | com.workos.authentication.password_failed | a@b.c | timestamp 2026-07-13T09:25:03.777000000Z | delta"},
 		{"a topic without a row", "shopify", `{"admin_graphql_api_id":"gid://shopify/Publication/1"}`, shop("publications/create"),
 			"e1 | com.shopify.publications.create | a.myshopify.com/gid:%2F%2Fshopify%2FPublication%2F1 | none | delta"},
 		{"a topic with a dot", "shopify", `{"customerId":"gid://shopify/Customer/2","tags":["vip"],"occurredAt":"2026-01-01T00:00:00Z"}`, shop("customer.tags_added"),
@@ -108,7 +142,7 @@ func TestTraps(t *testing.T) {
 		{"newer names of headers", "shopify", `{"id":1}`, []string{"Shopify-Topic: orders/delete", "Shopify-Shop-Domain: a.myshopify.com", "Shopify-Event-Id: e1"},
 			"e1 | com.shopify.orders.delete | a.myshopify.com/gid:%2F%2Fshopify%2FOrder%2F1 | none | delta deleted"},
 		{"analyzed comes behind its end", "retell", `{"event":"call_analyzed","call":{"call_id":"c","start_timestamp":1752562800000,"end_timestamp":1752562875000}}`,
-			nil, "sha256:... | com.retellai.call_analyzed | c | timestamp 2025-07-15T07:01:15.000000000Z+00003 | delta"},
+			nil, "sha256:... | com.retellai.call_analyzed | c | timestamp 2025-07-15T07:01:15.000000000Z+00001 | delta"},
 		{"who joins is told of the group", "workos", `{"id":"event_1","event":"dsync.group.user_added","created_at":"2026-07-13T09:25:03.777Z","data":{"directory_id":"d","user":{"id":"u"},"group":{"id":"g"}}}`,
 			nil, "event_1 | com.workos.dsync.group.user_added | g | timestamp 2026-07-13T09:25:03.777000000Z | delta"},
 		{"a part of a transcript has no time", "vapi", `{"message":{"type":"transcript","call":{"id":"c","orgId":"o"}}}`,
@@ -352,6 +386,39 @@ func TestShopifyIdentity(t *testing.T) {
 			t.Errorf("an order as %s: %s", topic, got)
 		}
 	}
+}
+
+// TestShopifyRepeats: bodies without a time that tells two events apart are listed, each with what to do.
+func TestShopifyRepeats(t *testing.T) {
+	t.Parallel()
+	info, _ := provider.Lookup("shopify")
+	for _, event := range []string{"fulfillment_orders.hold_released", "fulfillment_orders.order_routing_complete", "fulfillment_orders.scheduled_fulfillment_order_ready",
+		"collection_listings.remove", "inventory_levels.update"} {
+		if i := slices.IndexFunc(info.Repeats, func(r provider.Repeat) bool { return r.Event == event }); i < 0 || info.Repeats[i].Do == "" {
+			t.Errorf("%s is not listed, or without advice: %+v", event, info.Repeats)
+		}
+	}
+}
+
+// TestOrderOfBusiness: what says the same time, or another than that of what it tells, has an order by something else.
+func TestOrderOfBusiness(t *testing.T) {
+	t.Parallel()
+	booking := func(version, at string) string {
+		return `{"merchant_id":"M","type":"booking.updated","event_id":"e","created_at":"` + at + `","data":{"type":"booking","id":"B:` + version + `","object":{"booking":{"id":"B","version":` + version + `}}}}`
+	}
+	order(t, "square", false, booking("1", "2026-07-01T23:14:27Z"), booking("2", "2026-07-01T23:14:26Z"), booking("10", "2026-07-01T23:14:26Z"))
+	subscription := func(what string) string {
+		return `{"id":"` + what + `","object":"event","type":"customer.subscription.` + what + `","created":1677834420,"data":{"object":{"object":"subscription","id":"sub_1"}}}`
+	}
+	order(t, "stripe", false, subscription("created"), subscription("updated"), subscription("deleted"))
+	const start, end = `"start_timestamp":1752562800000`, `"start_timestamp":1752562800000,"end_timestamp":1752562875000`
+	call := func(event, times string) string {
+		return `{"event":"` + event + `","call":{"call_id":"c",` + times + `}}`
+	}
+	order(t, "retell", false, call("call_started", start), call("call_ended", end), call("call_analyzed", end))
+	order(t, "retell", true, call("call_started", start), call("transfer_started", start), call("transcript_updated", start))
+	order(t, "retell", true, call("call_ended", end), call("transfer_ended", end), call("transcript_updated", end))
+	order(t, "retell", false, `{"event":"chat_ended","chat":{"chat_id":"c",`+end+`}}`, `{"event":"chat_analyzed","chat":{"chat_id":"c",`+end+`}}`)
 }
 
 // TestVolatileParts: what a provider changes from one attempt to the next makes no other event of it.

@@ -51,6 +51,7 @@ func TestTwilioForms(t *testing.T) {
 		"AccountSid=AC1&MessageSid=SM1&SmsStatus=received&Body=hi":                                           "com.twilio.message.inbound AC1/SM1 ",
 		"AccountSid=AC1&MessageSid=SM1&MessageStatus=sent&SmsStatus=sent":                                    "com.twilio.message.sent AC1/SM1 00000000000000000001+00005",
 		"AccountSid=AC1&MessageSid=SM1&MessageStatus=delivered&SmsStatus=delivered":                          "com.twilio.message.delivered AC1/SM1 00000000000000000001+00008",
+		"AccountSid=AC1&CallSid=CA1&RecordingSid=RE1&RecordingStatus=completed":                              "com.twilio.recording.completed AC1/CA1 ",
 		"AccountSid=AC1&CallSid=CA1&CallStatus=ringing&SequenceNumber=1":                                     "com.twilio.call.ringing AC1/CA1 00000000000000000001",
 		"AccountSid=AC1&ConferenceSid=CF1&CallSid=CA1&StatusCallbackEvent=participant-join&SequenceNumber=2": "com.twilio.conference.participant-join AC1/CF1 00000000000000000002",
 	} {

@@ -9,7 +9,8 @@ import (
 
 var _ = register(stripe())
 
-// stripe: an entity is an object, and `created` its only clock, with many events in one second. All events of an object carry the whole
+// stripe: an entity is an object, and `created` its only clock, with many events in one second, of which those of a subscription have an order:
+// what is updated comes behind all else, and the end behind that. All events of an object carry the whole
 // of it, but only `*.updated` says nothing more: `invoice.paid` is in no later event. Connect events carry the account; some objects (an
 // upcoming invoice, a customer's entitlements) have no id, and are told apart by their customer, or are there once (a balance).
 //
@@ -27,7 +28,7 @@ func stripe() preset {
 			id:        "/id",
 			typ:       []string{"/type"},
 			entity:    []string{"/account?", "/data/object/object", "/data/object/id|/data/object/customer?"},
-			clocks:    seconds("/created", ""),
+			clocks:    []clock{second("/created", "").ends("/type", "customer.subscription.updated", "customer.subscription.deleted")},
 			snapshots: &condition{from: "/type", suffix: ".updated"},
 			deleted:   &condition{from: "/type", suffix: ".deleted"},
 			volatile:  []string{"/pending_webhooks"},

@@ -10,7 +10,7 @@ import (
 var _ = register(twilio())
 
 // twilio: an entity is a message, a call or a conference of an account. The statuses of a message have an order and no time; those of a call or
-// a conference are numbered, from 0, and those that were not asked for leave holes. A status is told once, and all are deltas.
+// a conference are numbered, from 0, and those that were not asked for leave holes. A status is told once, and all are deltas. A recording is its call's.
 //
 // A message that came in has its own id; of a status the id is the whole form, as there are several of one message. Nothing stands between the
 // names and values that are signed, so whoever has one delivery could move a border: what is named is in the fields that Twilio knows.
@@ -18,7 +18,7 @@ var _ = register(twilio())
 // Sources: https://www.twilio.com/docs/usage/webhooks, https://www.twilio.com/docs/messaging/guides/track-outbound-message-status,
 // https://www.twilio.com/docs/voice/api/call-resource, twilio/twilio-python twilio/request_validator.py.
 func twilio() preset {
-	const what = "message.{form:MessageStatus}|conference.{form:StatusCallbackEvent}|call.{form:CallStatus}|message.{form:SmsStatus}"
+	const what = "message.{form:MessageStatus}|conference.{form:StatusCallbackEvent}|call.{form:CallStatus}|message.{form:SmsStatus}|recording.{form:RecordingStatus}"
 	statuses := []string{"accepted", "scheduled", "queued", "sending", "sent", "receiving", "received", "delivered", "undelivered", "failed", "canceled", "read"}
 	entity := []string{"form:AccountSid", "form:MessageSid|form:ConferenceSid|form:CallSid|form:SmsSid?"}
 	rules := map[string]mapping{"message.received": {id: "form:MessageSid", typ: []string{"=message", "=inbound"}, entity: entity}}

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ func (cfg Config) Types() (known []string, others string) {
 		if typ == nil {
 			typ = p.fallback.typ
 		}
-		known = append(known, p.typeGlobs(typ, strings.Split(name, "/"))...)
+		known = append(known, p.typeGlobs(typ, strings.SplitN(name, "/", max(1, len(p.selects))))...)
 	}
 	for _, name := range sortedKeys(p.fields) {
 		if _, mapped := p.rules[name]; !mapped {
@@ -28,7 +29,8 @@ func (cfg Config) Types() (known []string, others string) {
 }
 
 // typeGlobs returns the names of the types that are made of the values of typ, where the values that choose a rule are these. With a value
-// that may be missing there are two.
+// that may be missing there are two. The name of a rule that stands for all "orders/..." is "orders": where a "/" in a value becomes a ".", one without
+// it has more behind it.
 func (p preset) typeGlobs(typ, chosen []string) []string {
 	globs := []string{""}
 	for i, from := range typ {
@@ -47,6 +49,9 @@ func (p preset) typeGlobs(typ, chosen []string) []string {
 		}
 		if p.names != nil {
 			text = strings.NewReplacer(p.names...).Replace(strings.ToLower(text))
+			if slices.Contains(p.names, "/") && !strings.ContainsAny(text, ".*") {
+				text += ".*"
+			}
 		}
 		before := globs
 		globs = nil

@@ -2,6 +2,7 @@ package provider_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -17,6 +18,7 @@ func TestTypesOfPresets(t *testing.T) {
 	}{
 		{provider.Config{Preset: "github"}, []string{"com.github.issues.*", "com.github.push", "com.github.create.*", "com.github.star.*"}, "com.github.*"},
 		{provider.Config{Preset: "slack"}, []string{"com.slack.message.*", "com.slack.message", "com.slack.app_mention"}, "com.slack.*"},
+		{provider.Config{Preset: "shopify"}, []string{"com.shopify.orders.*", "com.shopify.app_subscriptions.update", "com.shopify.customer.tags_added", "com.shopify.orders.delete"}, "com.shopify.*"},
 		{provider.Config{Preset: "stripe"}, []string{"com.stripe.*"}, "com.stripe.*"},
 		{provider.Config{Preset: "standard-webhooks"}, nil, "*"},
 		{provider.Config{Preset: "generic", Event: &provider.EventConfig{Type: "/type"}}, nil, "*"},
@@ -30,6 +32,17 @@ func TestTypesOfPresets(t *testing.T) {
 			if !slices.Contains(known, want) {
 				t.Errorf("%s lacks %s: %q", tt.cfg.Preset, want, known)
 			}
+		}
+	}
+}
+
+// TestTypesOfRulesThatStandForMany: no event of Shopify is called com.shopify.orders, though the rule is.
+func TestTypesOfRulesThatStandForMany(t *testing.T) {
+	t.Parallel()
+	known, _ := provider.Config{Preset: "shopify"}.Types()
+	for _, typ := range known {
+		if strings.Count(typ, ".") < 3 {
+			t.Errorf("%s is known, which no event has", typ)
 		}
 	}
 }

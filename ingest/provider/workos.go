@@ -9,7 +9,8 @@ import (
 var _ = register(workos())
 
 // workos: an entity is an object (a user, a group, a connection, a membership). All events carry the whole of it, but only `*.updated` says
-// nothing more. Who joins a group is told of the group. The event's time is their clock.
+// nothing more. Who joins a group is told of the group. Who signs in is an entity beside the user (by the email, where nobody has it), of whom
+// `authentication.*` says no more than the id. The event's time is their clock.
 //
 // The time of signing is in milliseconds.
 // Sources: https://workos.com/docs/webhooks, https://workos.com/docs/events/data-syncing/webhooks, https://workos.com/docs/events, workos/workos-node src/common/crypto.
@@ -22,7 +23,7 @@ func workos() preset {
 		takes:   "any 2xx (https://workos.com/docs/webhooks)",
 		retries: "for 3 days in production, at growing distances; elsewhere for minutes, and by hand", retryHorizon: 3 * day,
 		prefix: "com.workos.",
-		fallback: mapping{id: "/id", typ: []string{"/event"}, entity: []string{"/data/object?", "/data/id|/data/group/id|/data/user/id?"},
+		fallback: mapping{id: "/id", typ: []string{"/event"}, entity: []string{"/data/object?", "/data/id|/data/group/id|/data/user/id|/data/user_id|/data/email?"},
 			clocks:    millis("/created_at", ""),
 			snapshots: &condition{from: "/event", suffix: ".updated"},
 			deleted:   &condition{from: "/event", suffix: ".deleted"},

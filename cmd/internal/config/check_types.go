@@ -85,7 +85,11 @@ func slip(glob string, sources []sourceTypes) string {
 			words = append(words, first)
 		}
 		if near := names.Nearest(word, words); near != "" && strings.HasPrefix(glob, s.prefix) && !strings.Contains(word, "*") {
-			return strings.TrimSuffix(s.prefix+near+"."+rest, ".")
+			whole := s.prefix + near
+			if slices.Contains(s.known, whole) || rest != "" {
+				return strings.TrimSuffix(whole+"."+rest, ".")
+			}
+			return whole + ".*" // which alone it has
 		}
 	}
 	return ""

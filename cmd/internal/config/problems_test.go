@@ -339,6 +339,34 @@ func TestRepeatsAreNoted(t *testing.T) {
 	}
 }
 
+// TestTypesAreSuggested: what a note says a glob was meant to be is a type that events have.
+func TestTypesAreSuggested(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ preset, types, want string }{
+		{"shopify", "com.shopify.order", "did you mean com.shopify.orders.*?"},
+		{"shopify", "com.shopify.orders", "did you mean com.shopify.orders.*?"},
+		{"shopify", "com.shopify.order.paid", "did you mean com.shopify.orders.paid?"},
+		{"shopify", "com.shopify.orders.*", ""},
+		{"shopify", "com.shopify.customer.tags_added", ""},
+		{"github", "com.github.isue", "did you mean com.github.issue"},
+	} {
+		text := strings.Replace(design, `["com.github.issues.*", "com.github.pull_request.*"]`, `["`+tt.types+`"]`, 1)
+		c, problems := load(strings.Replace(text, "preset: github", "preset: "+tt.preset, 1), designEnv, designFiles, Options{})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		var got []string
+		for _, n := range c.Notes() {
+			if strings.Contains(n.Message, "did you mean") {
+				got = append(got, n.Message)
+			}
+		}
+		if noted := strings.Join(got, "\n"); (noted == "") != (tt.want == "") || !strings.Contains(noted, tt.want) {
+			t.Errorf("%s: noted %q, want %q", tt.types, got, tt.want)
+		}
+	}
+}
+
 // TestDeclaration holds shape.go against the structs that are decoded into: every key once in both, every default and doc usable.
 func TestDeclaration(t *testing.T) {
 	t.Parallel()
