@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -44,7 +43,7 @@ type Config struct {
 
 // Client calls one API. Safe for concurrent use.
 type Client struct {
-	kind    string
+	sink.Opaque
 	base    *url.URL
 	headers http.Header
 	guarded *guard.Client
@@ -70,7 +69,7 @@ func New(cfg Config) (*Client, error) {
 	if base.Path == "" {
 		base.Path = "/" // or paths are joined to one that is not absolute
 	}
-	c := &Client{kind: cfg.Kind, base: base, headers: cfg.Headers.Clone(), now: cfg.Now, redact: redact.New(append(redact.Words(cfg.Secrets...), redact.URL(base)...)...)}
+	c := &Client{Opaque: sink.Opaque(cfg.Kind + " destination"), base: base, headers: cfg.Headers.Clone(), now: cfg.Now, redact: redact.New(append(redact.Words(cfg.Secrets...), redact.URL(base)...)...)}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -258,9 +257,3 @@ func (c *Client) Close(context.Context) error {
 	c.guarded.Close()
 	return nil
 }
-
-// Format prints what c is and nothing that it holds, so that no %v ever shows a secret.
-func (c *Client) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, c.kind+" destination") }
-
-// LogValue does the same for slog.
-func (c *Client) LogValue() slog.Value { return slog.StringValue(c.kind + " destination") }

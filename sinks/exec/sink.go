@@ -3,9 +3,6 @@ package execsink
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -30,6 +27,7 @@ type Config struct {
 
 // Sink runs one command. Safe for concurrent use.
 type Sink struct {
+	sink.Opaque
 	command []string
 	env     []string
 	kind    sink.Idempotency
@@ -52,7 +50,7 @@ func New(cfg Config) (*Sink, error) {
 			return nil, schemas.Errorf(schemas.Invalid, op, "command has a NUL character")
 		}
 	}
-	s := &Sink{command: slices.Clone(cfg.Command), env: []string{path()}, kind: sink.Unsafe}
+	s := &Sink{Opaque: "exec destination", command: slices.Clone(cfg.Command), env: []string{path()}, kind: sink.Unsafe}
 	if cfg.Idempotent {
 		s.kind = sink.Idempotent
 	}
@@ -114,9 +112,3 @@ func (s *Sink) Close(context.Context) error { return nil }
 
 // Idempotency returns unsafe unless the command was declared idempotent.
 func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
-
-// Format prints what s is and nothing that it holds.
-func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "exec destination") }
-
-// LogValue does the same for slog.
-func (s *Sink) LogValue() slog.Value { return slog.StringValue("exec destination") }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"math"
 	"net"
@@ -50,6 +49,7 @@ const ExpectJSON = "json"
 
 // Sink is one HTTP destination. Safe for concurrent use.
 type Sink struct {
+	sink.Opaque
 	url     *url.URL
 	key     []byte // nil: calls are not signed
 	headers http.Header
@@ -75,7 +75,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "its URL cannot be parsed")
 	}
-	s := &Sink{url: target, json: cfg.Expect == ExpectJSON, agent: "Forebay/" + cmp.Or(cfg.Version, "dev"), now: cfg.Now}
+	s := &Sink{Opaque: "http destination", url: target, json: cfg.Expect == ExpectJSON, agent: "Forebay/" + cmp.Or(cfg.Version, "dev"), now: cfg.Now}
 	if cfg.Params != nil && !cfg.Params.Empty() {
 		s.params = cfg.Params
 	}
@@ -101,12 +101,6 @@ func New(cfg Config) (*Sink, error) {
 	s.redact = redactor(cfg, target)
 	return s, nil
 }
-
-// Format prints what s is and nothing that it holds, so that no %v ever shows a secret.
-func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "http destination") }
-
-// LogValue does the same for slog.
-func (s *Sink) LogValue() slog.Value { return slog.StringValue("http destination") }
 
 // Idempotency returns idempotent: the key goes with every attempt.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }

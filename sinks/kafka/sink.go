@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,6 +41,7 @@ type Config struct {
 
 // Sink writes to one topic. Safe for concurrent use.
 type Sink struct {
+	sink.Opaque
 	topic  string
 	params *template.Set
 	kind   sink.Idempotency
@@ -120,7 +119,7 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.MaxRecordBytes == 0 {
 		cfg.MaxRecordBytes = 64 << 20
 	}
-	s := &Sink{topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent, turn: make(chan struct{}, 1), redact: redact.New(redact.Words(cfg.Hidden...)...)}
+	s := &Sink{Opaque: "kafka destination", topic: cfg.Topic, params: cfg.Params, kind: sink.Idempotent, turn: make(chan struct{}, 1), redact: redact.New(redact.Words(cfg.Hidden...)...)}
 	if cfg.Idempotent != nil && !*cfg.Idempotent {
 		s.kind = sink.Unsafe
 	}
@@ -308,9 +307,3 @@ func (s *Sink) Close(context.Context) error {
 
 // Idempotency returns idempotent for consumers that look at the key; see the package comment.
 func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
-
-// Format prints what s is.
-func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "kafka destination") }
-
-// LogValue does the same for slog.
-func (s *Sink) LogValue() slog.Value { return slog.StringValue("kafka destination") }

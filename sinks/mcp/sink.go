@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -58,6 +55,7 @@ const maxAnswer = 8 << 20
 
 // Sink calls tools of one server. Safe for concurrent use.
 type Sink struct {
+	sink.Opaque
 	url     *url.URL
 	headers http.Header
 	params  *template.Set
@@ -85,7 +83,7 @@ func New(cfg Config) (*Sink, error) {
 	if cfg.Params == nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "params are missing")
 	}
-	s := &Sink{url: target, params: cfg.Params, failed: sink.ClassRejected, kind: sink.Idempotent, now: cfg.Now}
+	s := &Sink{Opaque: "mcp destination", url: target, params: cfg.Params, failed: sink.ClassRejected, kind: sink.Idempotent, now: cfg.Now}
 	if cfg.ToolErrors == ToolErrorRetry {
 		s.failed = sink.ClassBusy
 	}
@@ -237,9 +235,3 @@ func (s *Sink) Close(context.Context) error {
 
 // Idempotency returns idempotent for tools that look at the key; see the package comment.
 func (s *Sink) Idempotency() sink.Idempotency { return s.kind }
-
-// Format prints what s is and nothing that it holds.
-func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "mcp destination") }
-
-// LogValue does the same for slog.
-func (s *Sink) LogValue() slog.Value { return slog.StringValue("mcp destination") }

@@ -3,9 +3,6 @@ package postgressink
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"log/slog"
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -16,6 +13,7 @@ import (
 
 // InLedger executes a statement in the ledger's own transaction. Safe for concurrent use.
 type InLedger struct {
+	sink.Opaque
 	statement string
 	params    *template.Set
 	redact    *redact.Redactor
@@ -31,7 +29,7 @@ func NewInLedger(statement string, params *template.Set, hidden ...schemas.Secre
 	if strings.TrimSpace(statement) == "" || params == nil {
 		return nil, schemas.Errorf(schemas.Invalid, "make a postgres destination", "statement or params are missing")
 	}
-	return &InLedger{statement, params, redact.New(redact.Words(hidden...)...)}, nil
+	return &InLedger{"postgres destination", statement, params, redact.New(redact.Words(hidden...)...)}, nil
 }
 
 // Do makes one attempt. It is over when the ledger has recorded that the action is done.
@@ -74,9 +72,3 @@ func (s *InLedger) Idempotency() sink.Idempotency { return sink.Fenced }
 
 // Close has nothing to give back: the connections are the ledger's.
 func (s *InLedger) Close(context.Context) error { return nil }
-
-// Format prints what s is.
-func (s *InLedger) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }
-
-// LogValue is the same for slog.
-func (s *InLedger) LogValue() slog.Value { return slog.StringValue("postgres destination") }

@@ -3,8 +3,6 @@ package postgressink
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -59,6 +57,7 @@ const (
 
 // Sink executes a statement in a database of its own. Safe for concurrent use.
 type Sink struct {
+	sink.Opaque
 	statement string
 	params    *template.Set
 	keys      keys
@@ -82,7 +81,7 @@ func New(cfg Config) (*Sink, error) {
 	if strings.TrimSpace(cfg.Statement) == "" || cfg.Params == nil {
 		return nil, schemas.Errorf(schemas.Invalid, op, "statement or params are missing")
 	}
-	s := &Sink{statement: cfg.Statement, params: cfg.Params, retention: cfg.KeyRetention, now: cfg.Now}
+	s := &Sink{Opaque: "postgres destination", statement: cfg.Statement, params: cfg.Params, retention: cfg.KeyRetention, now: cfg.Now}
 	if s.retention == 0 {
 		s.retention = DefaultKeyRetention
 	}
@@ -275,9 +274,3 @@ func (s *Sink) Close(context.Context) error {
 
 // Idempotency returns idempotent: the key is in the transaction of the statement.
 func (s *Sink) Idempotency() sink.Idempotency { return sink.Idempotent }
-
-// Format prints what s is and nothing that it holds.
-func (s *Sink) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "postgres destination") }
-
-// LogValue does the same for slog.
-func (s *Sink) LogValue() slog.Value { return slog.StringValue("postgres destination") }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -96,6 +95,7 @@ func (c FetcherConfig) validate() error {
 
 // Fetcher asks one API for one source. Safe for concurrent use.
 type Fetcher struct {
+	sink.Opaque
 	cfg     FetcherConfig
 	tpl     *Template
 	headers http.Header
@@ -106,7 +106,7 @@ type Fetcher struct {
 // NewFetcher compiles a fetcher without connecting. Errors are of kind invalid and show neither URL nor headers' values.
 func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 	cfg = cfg.withDefaults()
-	f := &Fetcher{limit: newLimit(cfg.PerSecond, cfg.Burst), metrics: cfg.Metrics.fetcher(cfg.Source, cfg.Use)}
+	f := &Fetcher{Opaque: sink.Opaque("fetcher of " + cfg.Source), limit: newLimit(cfg.PerSecond, cfg.Burst), metrics: cfg.Metrics.fetcher(cfg.Source, cfg.Use)}
 	err := cfg.validate()
 	if err == nil {
 		f.tpl, err = ParseTemplate(cfg.Use, cfg.URL)
@@ -127,12 +127,6 @@ func NewFetcher(cfg FetcherConfig) (*Fetcher, error) {
 	f.cfg = cfg
 	return f, nil
 }
-
-// Format prints the source's name, whatever the verb: no log shows URL or headers.
-func (f *Fetcher) Format(s fmt.State, _ rune) { _, _ = io.WriteString(s, "fetcher of "+f.cfg.Source) }
-
-// LogValue is what Format prints, for slog.
-func (f *Fetcher) LogValue() slog.Value { return slog.StringValue("fetcher of " + f.cfg.Source) }
 
 // document is the body of an answer.
 type document struct {

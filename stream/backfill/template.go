@@ -3,14 +3,13 @@ package backfill
 import (
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // Use is what is asked for, which decides the placeholders that a template may have. It is a metric label.
@@ -44,7 +43,10 @@ type Values struct {
 // A placeholder becomes its value, with everything outside the unreserved characters of RFC 3986 percent-encoded. {entity.N} is
 // part N of the entity, counted from 0 and decoded first. {entity} is all of its parts, each a segment of its own in the path, and
 // the entity's text in the query.
-type Template struct{ parts []part }
+type Template struct {
+	sink.Opaque
+	parts []part
+}
 
 // part is literal text, or a placeholder.
 type part struct {
@@ -66,7 +68,7 @@ func ParseTemplate(use Use, text string) (*Template, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Template{}
+	t := &Template{Opaque: "URL template"}
 	plain, query := "", false // plain is the URL with an x for each placeholder
 	for rest := text; rest != ""; {
 		literal, inner, found := strings.Cut(rest, "{")
@@ -262,9 +264,3 @@ func (p part) escape(value string) (string, error) {
 	}
 	return b.String(), nil
 }
-
-// Format prints "URL template", whatever the verb: the query may carry a token.
-func (t *Template) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "URL template") }
-
-// LogValue is what Format prints, for slog.
-func (t *Template) LogValue() slog.Value { return slog.StringValue("URL template") }

@@ -159,38 +159,23 @@ func (r *lineKeyRows) add(fence int32, k gate.VersionLineKey) {
 	r.clock.Add(k.Clock)
 }
 
-// placeRows name rows by fence and offset.
+// placeRows name rows by fence and a number in it.
 type placeRows struct {
 	columns
 	fence  pg.Int32s
-	offset pg.Int64s
+	number pg.Int64s
 }
 
-func newPlaceRows() *placeRows {
+func newPlaceRows() *placeRows  { return placeRowsAt("log_offset") }
+func newActionRows() *placeRows { return placeRowsAt("lane_seq") }
+
+func placeRowsAt(number string) *placeRows {
 	r := &placeRows{}
-	r.columns = columns{{"fence", &r.fence}, {"log_offset", &r.offset}}
+	r.columns = columns{{"fence", &r.fence}, {number, &r.number}}
 	return r
 }
 
-func (r *placeRows) add(fence int32, offset int64) {
+func (r *placeRows) add(fence int32, number int64) {
 	r.fence.Add(fence)
-	r.offset.Add(offset)
-}
-
-// actionRows name actions.
-type actionRows struct {
-	columns
-	fence   pg.Int32s
-	laneSeq pg.Int64s
-}
-
-func newActionRows() *actionRows {
-	r := &actionRows{}
-	r.columns = columns{{"fence", &r.fence}, {"lane_seq", &r.laneSeq}}
-	return r
-}
-
-func (r *actionRows) add(fence int32, laneSeq int64) {
-	r.fence.Add(fence)
-	r.laneSeq.Add(laneSeq)
+	r.number.Add(number)
 }

@@ -50,7 +50,7 @@ func TestColumnsInAStatement(t *testing.T) {
 		t.Error(d)
 	}
 	lead := pg.Int32Param(1)
-	if d := cmp.Diff([][]byte{lead, r.fence.Param(), r.offset.Param()}, r.params(lead)); d != "" {
+	if d := cmp.Diff([][]byte{lead, r.fence.Param(), r.number.Param()}, r.params(lead)); d != "" {
 		t.Error(d)
 	}
 }

@@ -97,7 +97,7 @@ func TestCountersBegin(t *testing.T) {
 		t.Fatalf("beyond the limit: %+v", got)
 	}
 	exec(`UPDATE counters SET at = at - interval '366 days', until = until - interval '366 days'`)
-	if got, err := l.CountersUsed(t.Context(), "a", 0, 10); err != nil || len(got) != 0 {
+	if got, err := l.CountersUsed(t.Context(), "a", 10); err != nil || len(got) != 0 {
 		t.Errorf("the window has ended: %+v %v", got, err)
 	}
 	if got := count(t, l, ledger.CounterAsk{Name: "a", Limit: 5, Per: year, Want: -5, Force: true, Window: old.Window.Add(-year)})[0]; got.Units != 0 {
@@ -109,7 +109,7 @@ func TestCountersBegin(t *testing.T) {
 	if got := count(t, l, ledger.CounterAsk{Name: "a", Limit: 3, Per: year, Want: 1, Most: 1})[0]; got.Units != 0 || got.Used != 5 {
 		t.Errorf("with a lower limit: %+v", got)
 	}
-	used, err := l.CountersUsed(t.Context(), "a", 80, 10)
+	used, err := l.CountersUsed(t.Context(), "a", 10)
 	if err != nil || len(used) != 1 || used[0].Used != 5 || used[0].Limit != 3 || used[0].Left <= 0 {
 		t.Errorf("%+v %v", used, err)
 	}
@@ -150,7 +150,7 @@ func TestBudgetReadsItsOwnCounters(t *testing.T) {
 		t.Helper()
 		indexBefore, wholeBefore := scans() // by tests that had the schema before
 		for range asked {
-			if list, err := l.CountersUsed(t.Context(), prefix, 0, n); err != nil || len(list) != n || list[0].Used != 300 {
+			if list, err := l.CountersUsed(t.Context(), prefix, n); err != nil || len(list) != n || list[0].Used != 300 {
 				t.Fatalf("%+v %v", list, err)
 			}
 		}

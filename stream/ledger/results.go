@@ -33,8 +33,8 @@ type windowResults struct {
 	updates     *resultRows                    // of actions whose rows are there
 	inserts     *resultRows                    // of actions that have none
 	attempts    *attemptRows
-	made        *actionRows // actions that must have a row after the write
-	known       *actionRows // actions that must have a row after the write, or be done
+	made        *placeRows // actions that must have a row after the write
+	known       *placeRows // actions that must have a row after the write, or be done
 }
 
 // writeOf decides where each result is written, and marks the actions in their claims. Of several results of one action the last one

@@ -109,7 +109,7 @@ func (a *App) budgetItems(ctx context.Context, usedUp bool) (items []api.BudgetI
 		if !item.Each {
 			continue
 		}
-		of, err := l.CountersUsed(ctx, counterOf(item)+" ", 0, mostOfEntities)
+		of, err := l.CountersUsed(ctx, counterOf(item)+" ", mostOfEntities)
 		if err != nil {
 			return nil, err
 		}

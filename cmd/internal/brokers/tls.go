@@ -26,20 +26,20 @@ type TLS struct {
 // handshakeTime is how long a TLS handshake may take.
 const handshakeTime = 10 * time.Second
 
-// client makes the configuration of a connection to host.
-func (t TLS) client(host string) (*tls.Config, error) {
+// Config makes the configuration of a connection to host. key is where the file has t, for errors.
+func (t TLS) Config(key, host string) (*tls.Config, error) {
 	c := &tls.Config{ServerName: cmp.Or(t.ServerName, host), MinVersion: tls.VersionTLS12}
 	if t.CAFile != "" {
 		pool, err := Authorities(t.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("kafka.tls.ca_file: %w", err)
+			return nil, fmt.Errorf("%s.ca_file: %w", key, err)
 		}
 		c.RootCAs = pool
 	}
 	if t.CertFile != "" {
 		pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
 		if err != nil {
-			return nil, fmt.Errorf("kafka.tls.cert_file: %w", err)
+			return nil, fmt.Errorf("%s.cert_file: %w", key, err)
 		}
 		c.Certificates = []tls.Certificate{pair}
 	}
@@ -75,7 +75,7 @@ func (t TLS) encrypt(ctx context.Context, conn net.Conn, address string) (net.Co
 		conn.Close()
 		return nil, err
 	}
-	c, err := t.client(host)
+	c, err := t.Config("kafka.tls", host)
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -105,7 +105,7 @@ func (c *Config) newLedger(s namedSubscription) Ledger {
 // Ledger returns the ledger of a process with the stream role: that of the subscriptions that were chosen, or else of the top of the file.
 func (c *Config) Ledger() Ledger {
 	for _, s := range c.subscriptions() {
-		if len(c.chosen) > 0 && c.chooses(s) {
+		if c.chooses(s) {
 			return c.newLedger(s)
 		}
 	}
@@ -123,9 +123,6 @@ func (c *Config) HasLedger(team, subscription string) bool {
 
 // chosenLedger returns which ledger a process with the stream role has.
 func (c *Config) chosenLedger() ledgerKey {
-	if len(c.chosen) == 0 {
-		return ledgerKey{}
-	}
 	for _, s := range c.subscriptions() {
 		if c.chooses(s) {
 			return c.ledgerOf(s)
@@ -209,15 +206,14 @@ func (c *Config) usesMainLedger() bool {
 
 // ledgers checks which ledgers there are, and that those who were chosen have one.
 func (ck *checker) ledgers() {
-	for _, s := range ck.c.subscriptions() {
-		if s.Postgres != nil {
-			ck.ownPostgres(s)
-		}
+	own := ck.ownLedgers()
+	for _, s := range own {
+		ck.ownPostgres(s)
 	}
 	ck.sameLedger()
 	ck.chosen()
 	ck.resultsOfOwn()
-	switch own := ck.ownLedgers(); {
+	switch {
 	case len(own) == 0:
 	case ck.c.oneLedger && !ck.c.Postgres.URL.IsZero():
 		ck.problem(own[0].path()+".postgres", "`forebay dev` is one process with one ledger: leave postgres out here, or write postgres: {embedded: true} at the top, and dev keeps all of them in the Postgres that it brings")

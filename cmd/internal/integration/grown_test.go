@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/rig"
-	"github.com/forebay-io/forebay/cmd/internal/topics"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // TestTopicGrownUnderLoad grows a topic from 6 to 9 partitions while it is written and read, and the intake begins to write
@@ -61,7 +61,7 @@ func TestTopicGrownUnderLoad(t *testing.T) {
 	intake = r.serve("intake") // which places by 9 from now on
 	r.waitGrown(stream, "fulfil")
 	if !slices.ContainsFunc(slices.Collect(maps.Values(r.sender.acceptedByID())), func(d delivery) bool {
-		return d.source == "orders" && topics.PartitionOf([]byte(d.entity), 9) >= 6
+		return d.source == "orders" && record.PartitionOf([]byte(d.entity), 9) >= 6
 	}) {
 		t.Fatal("no filler comes to a new partition")
 	}

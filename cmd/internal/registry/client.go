@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -33,20 +32,9 @@ type Client struct {
 func New(c config.Registry) (*Client, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if t := c.TLS; t != nil && t.Enabled {
-		conf := &tls.Config{ServerName: t.ServerName, MinVersion: tls.VersionTLS12}
-		if t.CAFile != "" {
-			pool, err := brokers.Authorities(t.CAFile)
-			if err != nil {
-				return nil, fmt.Errorf("registry.tls.ca_file: %w", err)
-			}
-			conf.RootCAs = pool
-		}
-		if t.CertFile != "" {
-			pair, err := tls.LoadX509KeyPair(t.CertFile, t.KeyFile)
-			if err != nil {
-				return nil, fmt.Errorf("registry.tls.cert_file: %w", err)
-			}
-			conf.Certificates = []tls.Certificate{pair}
+		conf, err := brokers.TLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName}.Config("registry.tls", "")
+		if err != nil {
+			return nil, err
 		}
 		transport.TLSClientConfig = conf
 	}

@@ -42,26 +42,19 @@ type PartitionItem struct {
 // List returns the topics that are wanted of a configuration, in their order, as they stand in the cluster. Of one that may not be looked at it knows
 // no more than the right that is missing.
 func List(ctx context.Context, cl *kgo.Client, c *config.Config, wanted []Topic) ([]Item, error) {
-	changes, err := Plan(ctx, cl, wanted)
+	changes, details, have, err := look(ctx, cl, wanted)
 	if err != nil {
 		return nil, err
 	}
-	adm := kadm.NewClient(cl)
 	var there []string
 	for _, ch := range changes {
 		if ch.Action != Create && ch.Action != Denied {
 			there = append(there, ch.Topic)
 		}
 	}
-	have, err := describe(ctx, adm, there)
-	if err != nil {
-		return nil, err
-	}
-	details, starts, ends := kadm.TopicDetails{}, kadm.ListedOffsets{}, kadm.ListedOffsets{}
+	starts, ends := kadm.ListedOffsets{}, kadm.ListedOffsets{}
 	if len(there) > 0 {
-		if details, err = adm.ListTopics(kadm.WithAuthorizedOps(ctx), there...); err != nil {
-			return nil, unavailable("list topics", err)
-		}
+		adm := kadm.NewClient(cl)
 		if starts, err = adm.ListStartOffsets(ctx, there...); err == nil {
 			ends, err = adm.ListEndOffsets(ctx, there...)
 		}

@@ -62,9 +62,15 @@ type Setting struct {
 // Plan compares the topics that exist with those that should, and returns a change for each of these, in their order. One that may not be looked
 // at is [Denied], and keeps back no other; see [Lacking].
 func Plan(ctx context.Context, cl *kgo.Client, wanted []Topic) ([]Change, error) {
+	changes, _, _, err := look(ctx, cl, wanted)
+	return changes, err
+}
+
+// look is Plan with the descriptions and the settings of the topics that exist.
+func look(ctx context.Context, cl *kgo.Client, wanted []Topic) (changes []Change, details kadm.TopicDetails, configs map[string]map[string]string, err error) {
 	denied, err := deniedOf(ctx, cl, wanted)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	var names, existing []string
 	for _, w := range wanted {
@@ -72,11 +78,11 @@ func Plan(ctx context.Context, cl *kgo.Client, wanted []Topic) ([]Change, error)
 			names = append(names, w.Name)
 		}
 	}
-	adm, details := kadm.NewClient(cl), kadm.TopicDetails{}
+	adm := kadm.NewClient(cl)
 	if len(names) > 0 { // none would be all
 		// Asking for authorized operations makes kadm bypass the client's metadata cache, which may be seconds old.
 		if details, err = adm.ListTopics(kadm.WithAuthorizedOps(ctx), names...); err != nil {
-			return nil, unavailable("list topics", err)
+			return nil, nil, nil, unavailable("list topics", err)
 		}
 	}
 	for _, d := range details.Sorted() {
@@ -84,14 +90,13 @@ func Plan(ctx context.Context, cl *kgo.Client, wanted []Topic) ([]Change, error)
 		case d.Err == nil:
 			existing = append(existing, d.Topic)
 		case !errors.Is(d.Err, kerr.UnknownTopicOrPartition):
-			return nil, unavailable("describe topic "+d.Topic, d.Err)
+			return nil, nil, nil, unavailable("describe topic "+d.Topic, d.Err)
 		}
 	}
-	configs, err := describe(ctx, adm, existing)
-	if err != nil {
-		return nil, err
+	if configs, err = describe(ctx, adm, existing); err != nil {
+		return nil, nil, nil, err
 	}
-	changes := make([]Change, len(wanted))
+	changes = make([]Change, len(wanted))
 	for i, w := range wanted {
 		switch lacks := denied[w.Name]; {
 		case lacks != "":
@@ -103,7 +108,7 @@ func Plan(ctx context.Context, cl *kgo.Client, wanted []Topic) ([]Change, error)
 				Detail: fmt.Sprintf("%d partitions, replication %d", w.Partitions, w.Replication), Settings: settingsOf(w)}
 		}
 	}
-	return changes, nil
+	return changes, details, configs, nil
 }
 
 // settingsOf returns everything that a topic is created with.
@@ -271,14 +276,7 @@ func compareTopic(w Topic, d kadm.TopicDetail, have map[string]string) Change {
 
 // unfinishedCopy reports whether a topic has the settings of a copy that [Rekey] has not finished. Callers must not correct these
 // settings: nothing else says that the copy is unfinished.
-func unfinishedCopy(configs map[string]string) bool {
-	for key, value := range unfinishedCopyConfigs {
-		if configs[key] != value {
-			return false
-		}
-	}
-	return true
-}
+func unfinishedCopy(configs map[string]string) bool { return hasAll(configs, unfinishedCopyConfigs) }
 
 // fewestCopies returns how many copies each partition has at least.
 func fewestCopies(ps kadm.PartitionDetails) int64 {

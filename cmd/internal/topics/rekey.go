@@ -56,11 +56,6 @@ type Copied struct {
 // span is the offsets of a partition from start up to before end.
 type span struct{ start, end int64 }
 
-// PartitionOf returns the partition of a key in a topic of count partitions, as the intake's producer chooses it.
-func PartitionOf(key []byte, count int32) int32 {
-	return record.PartitionOf(key, count)
-}
-
 // Unread returns how many offsets of a topic one of its readers has not read, and the start and end offsets of each partition. Offsets of
 // control records count. Readers are as in [Rekey].
 func Unread(ctx context.Context, adm *kadm.Client, topic string, readers map[string]map[int32]int64) (records int64, starts, ends map[int32]int64, err error) {
@@ -339,7 +334,7 @@ func (r Rekey) copy(ctx context.Context, from map[int32]span, to *places) (int64
 		copied := &kgo.Record{Topic: r.To.Name, Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp}
 		copied.Partition = rec.Partition % r.To.Partitions // of a record without a key: it has no order to keep
 		if rec.Key != nil {
-			copied.Partition = PartitionOf(rec.Key, r.To.Partitions)
+			copied.Partition = record.PartitionOf(rec.Key, r.To.Partitions)
 		}
 		partition, offset := rec.Partition, rec.Offset
 		producer.Produce(ctx, copied, func(rec *kgo.Record, err error) {

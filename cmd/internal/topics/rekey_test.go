@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/record"
 )
 
 // rekeyRig is a broker with a topic to copy.
@@ -91,12 +92,12 @@ func TestRekeyCopiesEverythingInOrderPerKey(t *testing.T) {
 	var recs []*kgo.Record
 	for i := range 300 {
 		key := []byte(fmt.Sprintf("order/%d", i%37))
-		recs = append(recs, &kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: []byte(fmt.Sprintf(`{"n":%d}`, i)), Timestamp: day(i),
+		recs = append(recs, &kgo.Record{Key: key, Partition: record.PartitionOf(key, 3), Value: []byte(fmt.Sprintf(`{"n":%d}`, i)), Timestamp: day(i),
 			Headers: []kgo.RecordHeader{{Key: "ce_id", Value: []byte{byte(i)}}, {Key: "ce_id", Value: nil}, {Key: "", Value: []byte{}}}})
 	}
 	r.send(recs...)
 	r.send(&kgo.Record{Value: []byte("nobody's"), Partition: 2, Timestamp: day(1)}, &kgo.Record{Key: []byte{}, Partition: 1, Timestamp: day(2)},
-		&kgo.Record{Key: []byte("order/1"), Partition: PartitionOf([]byte("order/1"), 3), Value: nil, Timestamp: day(3)})
+		&kgo.Record{Key: []byte("order/1"), Partition: record.PartitionOf([]byte("order/1"), 3), Value: nil, Timestamp: day(3)})
 	want := r.read(oldTopic, nil)
 	var told atomic.Int64
 	r.rekey.Progress = func(done, of int64) {
@@ -161,7 +162,7 @@ func TestRekeyOfAnyTopic(t *testing.T) {
 		var recs []*kgo.Record
 		for range rapid.IntRange(0, 60).Draw(t, "records") {
 			key := []byte(rapid.SampledFrom([]string{"a", "b", "c", "order/1", "order/2", ""}).Draw(t, "key"))
-			recs = append(recs, &kgo.Record{Topic: r.rekey.From, Key: key, Partition: PartitionOf(key, from),
+			recs = append(recs, &kgo.Record{Topic: r.rekey.From, Key: key, Partition: record.PartitionOf(key, from),
 				Value: rapid.SliceOfN(rapid.Byte(), 0, 3).Draw(t, "value"), Timestamp: day(rapid.IntRange(0, 50).Draw(t, "minute"))})
 		}
 		if err := r.cl.ProduceSync(r.t.Context(), recs...).FirstErr(); err != nil {
@@ -338,7 +339,7 @@ func TestRekeyBegunAgain(t *testing.T) {
 			var recs []*kgo.Record
 			for i := range 200 {
 				key := fmt.Appendf(nil, "order/%d", i%37)
-				recs = append(recs, &kgo.Record{Key: key, Partition: PartitionOf(key, 3), Value: fmt.Append(nil, i), Timestamp: day(i)})
+				recs = append(recs, &kgo.Record{Key: key, Partition: record.PartitionOf(key, 3), Value: fmt.Append(nil, i), Timestamp: day(i)})
 			}
 			r.send(recs...)
 			r.rekey.Readers = map[string]map[int32]int64{"acme.triage/0": {0: 1, 1: 1, 2: 1}}

@@ -141,16 +141,16 @@ type Used struct {
 	Left  time.Duration // until its window ends
 }
 
-// CountersUsed lists the counters of windows whose names begin with prefix and whose windows have not ended, at least share percent of their limits
-// used: those that are used most first, at most n. It is planned for its prefix each time: of one budget among many it reads a range of
+// CountersUsed lists the counters of windows whose names begin with prefix and whose windows have not ended: those that are
+// used most first, at most n. It is planned for its prefix each time: of one budget among many it reads a range of
 // counters_pkey, where a plan for any prefix reads all counters. Kind: Unavailable.
-func (s *Store) CountersUsed(ctx context.Context, prefix string, share, n int) ([]Used, error) {
+func (s *Store) CountersUsed(ctx context.Context, prefix string, n int) ([]Used, error) {
 	return s.listUsed(ctx, `SELECT name, used, cap, (extract(epoch FROM until - now()) * 1000000)::bigint AS left_us FROM counters
-		WHERE name >= $1 AND name < $1 || U&'\+10FFFF' AND until > now() AND unit = 1 AND used::numeric * 100 >= cap::numeric * $2
-		ORDER BY used::numeric / greatest(cap, 1) DESC, name LIMIT $3`, prefix, share, n)
+		WHERE name >= $1 AND name < $1 || U&'\+10FFFF' AND until > now() AND unit = 1
+		ORDER BY used::numeric / greatest(cap, 1) DESC, name LIMIT $2`, prefix, n)
 }
 
-// CountersUsedOfEach is CountersUsed with at most n of those whose names have the second and the third word in common: of a budget and a source.
+// CountersUsedOfEach is CountersUsed of those with at least share percent of their limits used, with at most n of those whose names have the second and the third word in common: of a budget and a source.
 func (s *Store) CountersUsedOfEach(ctx context.Context, prefix string, share, n int) ([]Used, error) {
 	return s.listUsed(ctx, `SELECT name, used, cap, (extract(epoch FROM until - now()) * 1000000)::bigint AS left_us FROM (SELECT name, used, cap, until,
 			row_number() OVER (PARTITION BY split_part(name, ' ', 2), split_part(name, ' ', 3) ORDER BY used::numeric / greatest(cap, 1) DESC, name) AS place FROM counters
@@ -158,8 +158,8 @@ func (s *Store) CountersUsedOfEach(ctx context.Context, prefix string, share, n 
 		WHERE place <= $3 ORDER BY place, name`, prefix, share, n)
 }
 
-func (s *Store) listUsed(ctx context.Context, sql, prefix string, share, n int) (list []Used, err error) {
-	rows, err := s.db.Query(ctx, sql, pgx.QueryExecModeCacheDescribe, prefix, share, n)
+func (s *Store) listUsed(ctx context.Context, sql string, args ...any) (list []Used, err error) {
+	rows, err := s.db.Query(ctx, sql, append([]any{pgx.QueryExecModeCacheDescribe}, args...)...)
 	if err == nil {
 		var u Used
 		var left int64
