@@ -94,7 +94,20 @@ teams:
 		p.item("fulfil", "orders", name, "applied", "waiting_approval")
 	}
 	p.clean()
+	db := pgtest.Connect(t, place.url, place.schema)
+	for _, sql := range []string{`UPDATE events SET decided_at = decided_at - interval '12 minutes'`, `UPDATE actions SET created_at = created_at - interval '12 minutes'`} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
 	p = r.run(config.RoleIntake, config.RoleStream)
+	var body string
+	if !rig.Until(time.Minute, func() bool {
+		_, body = p.readyz()
+		return strings.Contains(body, "3 actions of acme.fulfil wait since 12m: they wait for an approval or a budget\"")
+	}) {
+		t.Errorf("no destination is to blame: %s", body)
+	}
 
 	answer := func(id, verb, reason string) error {
 		_, err := p.api.AnswerApproval(t.Context(), id, verb, api.ApprovalRequest{Reason: reason, By: "jo"})
@@ -136,7 +149,7 @@ teams:
 
 	moved := p.asked("ask-moved-1")
 	unrecorded := "1000" // of an action without a row: who had it run again cannot be told
-	if _, err := pgtest.Connect(t, place.url, place.schema).Exec(t.Context(), `INSERT INTO approvals OVERRIDING SYSTEM VALUE
+	if _, err := db.Exec(t.Context(), `INSERT INTO approvals OVERRIDING SYSTEM VALUE
 		SELECT (jsonb_populate_record(p, jsonb_build_object('id', $2::text, 'four_eyes', true, 'action_id', gen_random_uuid()))).* FROM approvals p WHERE id = $1`,
 		moved.ID, unrecorded); err != nil {
 		t.Fatal(err)
