@@ -631,9 +631,12 @@ func (l look) ofSubscription(at nameInTeam) (sum int64, more, known bool) {
 		}
 	}
 	for _, row := range l.rows {
-		if (row.Kind == api.KindPausedSubscription || row.Kind == api.KindBarred) && row.Team == at.team && row.Subscription == at.name {
+		if (row.Kind == api.KindPausedSubscription || row.Kind == api.KindBarred || row.Kind == api.KindApproval) && row.Team == at.team && row.Subscription == at.name {
 			sum++
 		}
+	}
+	for _, row := range l.over {
+		more = more || row.Kind == api.KindApproval && row.Team == at.team && row.Subscription == at.name
 	}
 	return sum, more || l.part[at.team] != nil, !l.at.IsZero() && !l.nothing(string(inbox.AttentionDead)) && !l.nothing(api.KindStopped)
 }
