@@ -143,7 +143,7 @@ func TestApprovals(t *testing.T) {
 	refused("nothing", why, "there is no approval")
 
 	second := f.askApproval(asksFor(f, "waits"))
-	if waits, err := f.l.ApprovalsWaiting(t.Context(), 1); err != nil || len(waits) != 1 || waits[0].ID >= second.ID || waits[0].State != ApprovalWaiting || waits[0].Sends != "" {
+	if waits, err := f.l.ApprovalsOpen(t.Context(), 1); err != nil || len(waits) != 1 || waits[0].ID >= second.ID || waits[0].State != ApprovalWaiting || waits[0].Sends != "" {
 		t.Errorf("the oldest that waits: %+v %v", waits, err)
 	}
 	list, err := f.l.Approvals(t.Context(), ApprovalQuery{State: ApprovalExpired, Limit: 10})
