@@ -164,6 +164,7 @@ func TestGuardWaits(t *testing.T) {
 		same(t, "nothing counts as late", oldest, []time.Time{{}})
 		w := r.Waiting()[destName]
 		same(t, "waits, and is held", []int{w.Actions, w.Held}, []int{2, 2})
+		same(t, "since when, and for its destination", []bool{w.Since.IsZero(), w.Due.IsZero()}, []bool{false, true})
 
 		d.say("a", policy.Verdict{}, nil)
 		r.AskAgain(ledger.WaitingBudget)

@@ -299,12 +299,12 @@ func (l *Lanes) Waiting() map[string]Waiting {
 	n, crowded := map[string]Waiting{}, time.Since(l.loader.noRoom) < crowdedFor || l.s.q.spilledLanes() >= l.cfg.maxSpilled
 	for _, p := range l.s.q.partitions {
 		for _, la := range p.lanes {
-			held := 0
-			if la.head != nil && la.head.Status.Waits() {
-				held = 1
-			}
+			held := la.head != nil && la.head.Status.Waits()
 			for e := la.head; e != nil; e = e.next {
-				w := Waiting{Actions: 1, Held: held, Since: e.Since}
+				w := Waiting{Actions: 1, Since: e.Since, Due: e.Since}
+				if held {
+					w.Held, w.Due = 1, time.Time{}
+				}
 				if e == la.head && la.state == running {
 					w = Waiting{Running: 1}
 				}
@@ -321,13 +321,14 @@ type Waiting struct {
 	Actions int
 	Held    int       // of these, whose head waits for a guard
 	Since   time.Time // zero: none waits
+	Due     time.Time // since when the first does whose head waits for no guard; zero: none
 	Running int       // whose attempt is under way: these do not wait
 	Crowded bool      // memory may have no more entities that wait, so that the subscription's others wait behind them
 }
 
 // With returns both together.
 func (w Waiting) With(o Waiting) Waiting {
-	w.Since = earlier(w.Since, o.Since)
+	w.Since, w.Due = earlier(w.Since, o.Since), earlier(w.Due, o.Due)
 	w.Actions, w.Held, w.Running, w.Crowded = w.Actions+o.Actions, w.Held+o.Held, w.Running+o.Running, w.Crowded || o.Crowded
 	return w
 }

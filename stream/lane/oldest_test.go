@@ -139,7 +139,8 @@ func TestOldestAfterAClaim(t *testing.T) {
 		r.begin(t)
 		synctest.Wait()
 		same(t, "oldest", oldest(t, reg), 2*time.Hour)
-		same(t, "waits for agent", r.Waiting()[destName].Since, time.Now().Add(-2*time.Hour))
+		w := r.Waiting()[destName]
+		same(t, "waits for agent", []time.Time{w.Since, w.Due}, []time.Time{time.Now().Add(-2 * time.Hour), time.Now().Add(-2 * time.Hour)})
 	})
 }
 

@@ -361,11 +361,12 @@ func (l *Ledger) Approvals(ctx context.Context, q ApprovalQuery) ([]Approval, er
 	return approvalsOf("list the approvals", rows, err)
 }
 
-// ApprovalsWaiting lists those that wait for a person's word, the oldest first and at most limit of a subscription, without what is to be sent.
-func (l *Ledger) ApprovalsWaiting(ctx context.Context, limit int) ([]Approval, error) {
+// ApprovalsOpen lists those that wait for a person's word, or were given and not used yet, the oldest first, without what is to be sent: at most limit of
+// a subscription, of which those that wait come before the others.
+func (l *Ledger) ApprovalsOpen(ctx context.Context, limit int) ([]Approval, error) {
 	rows, err := l.hot.Query(ctx, `SELECT `+strings.Replace(approvalColumns, "p.sends", "''", 1)+approvalTables+`
-		JOIN (SELECT id, row_number() OVER (PARTITION BY subscription ORDER BY id) AS place FROM approvals WHERE state = 'waiting') w ON w.id = p.id WHERE w.place <= $1 ORDER BY p.id`, limit)
-	return approvalsOf("list the approvals that wait", rows, err)
+		JOIN (SELECT id, row_number() OVER (PARTITION BY subscription ORDER BY state DESC, id) AS place FROM approvals WHERE state IN ('waiting', 'approved')) w ON w.id = p.id WHERE w.place <= $1 ORDER BY p.id`, limit)
+	return approvalsOf("list the open approvals", rows, err)
 }
 
 // LastApproval returns the newest of an action. Kinds: NotFound, Unavailable.

@@ -143,8 +143,14 @@ func TestApprovals(t *testing.T) {
 	refused("nothing", why, "there is no approval")
 
 	second := f.askApproval(asksFor(f, "waits"))
-	if waits, err := f.l.ApprovalsWaiting(t.Context(), 1); err != nil || len(waits) != 1 || waits[0].ID >= second.ID || waits[0].State != ApprovalWaiting || waits[0].Sends != "" {
+	if waits, err := f.l.ApprovalsOpen(t.Context(), 1); err != nil || len(waits) != 1 || waits[0].ID >= second.ID || waits[0].State != ApprovalWaiting || waits[0].Sends != "" {
 		t.Errorf("the oldest that waits: %+v %v", waits, err)
+	}
+	given := f.askApproval(asksFor(f, "given"))
+	f.answerApproval(given.ID, "jo", true)
+	waits, err := f.l.ApprovalsOpen(t.Context(), 100)
+	if n := len(waits); err != nil || n == 0 || waits[n-1].ID != given.ID || waits[n-1].State != ApprovalApproved {
+		t.Errorf("what is open: %+v %v", waits, err)
 	}
 	list, err := f.l.Approvals(t.Context(), ApprovalQuery{State: ApprovalExpired, Limit: 10})
 	if err != nil || len(list) != 1 || list[0].ID != late.ID || list[0].ActionID != r.ActionID || fmt.Sprint(list[0].Roles) != "[approver]" {

@@ -95,7 +95,10 @@ func (s *approvalsAPI) AnswerApproval(ctx context.Context, id int64, approve boo
 		}
 	}
 	item := approvalItem(s.a.file(), &said)
-	item.Removed = removed(s.a.file(), &found) // whatever was answered
+	if found.State == ledger.ApprovalWaiting {
+		found.State = ledger.ApprovalApproved // whatever was answered, also in a dry run
+	}
+	item.Removed = removed(s.a.file(), &found)
 	return &item, nil
 }
 
@@ -110,7 +113,7 @@ func approvalItem(file *config.Config, a *ledger.Approval) api.ApprovalItem {
 }
 
 // removed says that a file does not have the action any more that an approval lets run, or not for where that goes, and what to do; empty: it has, nobody knows while the team's file
-// is left out, or while a process with a newer file may just have asked, or the approval has ended.
+// is left out, or while a process with a newer file may just have asked and nobody has answered, or the approval has ended.
 func removed(file *config.Config, a *ledger.Approval) string {
 	at := nameInTeam{a.Team, a.Subscription}
 	actions := subscriptionIn(file, at).Actions
@@ -118,7 +121,7 @@ func removed(file *config.Config, a *ledger.Approval) string {
 	open := sink.Action{Subscription: at.team + "." + at.name, Destination: a.Destination}
 	was, mend := "any more (it was taken out, or renamed)", "write it again under that name"
 	switch {
-	case a.State != ledger.ApprovalWaiting && a.State != ledger.ApprovalApproved, file.LeftOut(a.Team), time.Since(a.AskedAt) < policy.NewerFile:
+	case a.State != ledger.ApprovalWaiting && a.State != ledger.ApprovalApproved, file.LeftOut(a.Team), a.State == ledger.ApprovalWaiting && time.Since(a.AskedAt) < policy.NewerFile:
 		return ""
 	case isGone(file, at):
 		return fmt.Sprintf("the file of this process has no subscription %s.%s any more, so no answer lets its action run: write it again", at.team, at.name)

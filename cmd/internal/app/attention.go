@@ -461,7 +461,7 @@ const mostBudgets = 100
 // mostApprovals is how many actions of a subscription that wait for a person's word are counted at most.
 const mostApprovals = 1000
 
-// ofApprovals adds actions that wait for a person's word.
+// ofApprovals adds actions that wait for a person's word, and those that have it and cannot run, as the file has them no more.
 func (t *attention) ofApprovals(ctx context.Context, l *look) {
 	if t.a.stream == nil {
 		l.unknown[api.KindApproval] = noStream
@@ -470,7 +470,7 @@ func (t *attention) ofApprovals(ctx context.Context, l *look) {
 	from, err := t.a.stream.openLedger()
 	var waits []ledger.Approval
 	if err == nil {
-		waits, err = from.ApprovalsWaiting(ctx, mostApprovals+1)
+		waits, err = from.ApprovalsOpen(ctx, mostApprovals+1)
 	}
 	if err != nil {
 		l.unknown[api.KindApproval], l.failed = err.Error(), true
@@ -478,7 +478,11 @@ func (t *attention) ofApprovals(ctx context.Context, l *look) {
 	}
 	listed := map[string]int{}
 	for i := range waits {
-		l.add(approvalRow(t.a.file(), &waits[i]), listed, waits[i].Team+"."+waits[i].Subscription, mostApprovals)
+		row := approvalRow(t.a.file(), &waits[i])
+		if waits[i].State == ledger.ApprovalApproved && row.Reason != policy.Removed { // it runs in its turn
+			continue
+		}
+		l.add(row, listed, waits[i].Team+"."+waits[i].Subscription, mostApprovals)
 	}
 }
 
@@ -631,9 +635,12 @@ func (l look) ofSubscription(at nameInTeam) (sum int64, more, known bool) {
 		}
 	}
 	for _, row := range l.rows {
-		if (row.Kind == api.KindPausedSubscription || row.Kind == api.KindBarred) && row.Team == at.team && row.Subscription == at.name {
+		if (row.Kind == api.KindPausedSubscription || row.Kind == api.KindBarred || row.Kind == api.KindApproval) && row.Team == at.team && row.Subscription == at.name {
 			sum++
 		}
+	}
+	for _, row := range l.over {
+		more = more || row.Kind == api.KindApproval && row.Team == at.team && row.Subscription == at.name
 	}
 	return sum, more || l.part[at.team] != nil, !l.at.IsZero() && !l.nothing(string(inbox.AttentionDead)) && !l.nothing(api.KindStopped)
 }

@@ -150,6 +150,12 @@ teams:
 			t.Errorf("team %q (-want +got):\n%s", team, d)
 		}
 	}
+	if sum, more, _ := l.ofSubscription(nameInTeam{"acme", "fulfil"}); sum != mostApprovals || !more {
+		t.Errorf("of the first subscription: %d %t", sum, more)
+	}
+	if sum, more, _ := l.ofSubscription(nameInTeam{"pay", "bills"}); sum != 1 || more {
+		t.Errorf("of the other: %d %t", sum, more)
+	}
 	rename := func(from, to string) {
 		t.Helper()
 		if _, err := db.Exec(t.Context(), `ALTER TABLE `+from+` RENAME TO `+to); err != nil {

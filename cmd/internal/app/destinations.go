@@ -143,12 +143,19 @@ func (s *streams) waits(at nameInTeam) string {
 	waiting := lanes.Waiting()
 	for _, name := range sortedKeys(waiting) {
 		sum = sum.With(waiting[name])
-		if d := s.destination(name).Shared; d != nil && time.Since(waiting[name].Since) >= waitsNoted {
+		due := waiting[name].Due
+		if d := s.destination(name).Shared; d != nil && !due.IsZero() && time.Since(due) >= waitsNoted {
 			why = append(why, "destination "+strings.TrimPrefix(name, at.team+"/")+" "+inWords(d.Status()))
 		}
 	}
 	if sum.Since.IsZero() || time.Since(sum.Since) < waitsNoted {
 		return ""
+	}
+	switch {
+	case sum.Held == sum.Actions:
+		why = []string{"they wait for an approval or a budget"}
+	case sum.Held > 0:
+		why = append(why, fmt.Sprintf("%d of them wait for an approval or a budget", sum.Held))
 	}
 	return fmt.Sprintf("%d actions of %s.%s wait since %s: %s", sum.Actions, at.team, at.name, api.DurationText(time.Since(sum.Since)), strings.Join(why, "; "))
 }

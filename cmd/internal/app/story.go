@@ -29,6 +29,8 @@ type teller struct {
 	pause    *ledger.Pause // of the subscription; nil: it is not paused
 	pausedBy string        // the name of the widest pause that stands
 	gone     string        // what of the event the file has no more, as gone says it
+	approved bool          // its open action has a person's word
+	removed  string        // that no such word lets the action run, as removed says it
 	items    []api.StoryItem
 }
 
@@ -51,8 +53,29 @@ func (i *inboxAPI) story(ctx context.Context, box *inbox.Inbox, d *api.InboxDeta
 			t.apart[names.Destination.Print(names.Name{Team: one.Team, Name: one.Destination})] = one
 		}
 	}
+	if err := t.approval(ctx, i.s); err != nil {
+		return err
+	}
 	t.tell()
 	d.Story, d.Next = t.items, t.next()
+	return nil
+}
+
+// approval finds out what was said to the question for an approval that the open action waits for.
+func (t *teller) approval(ctx context.Context, s *streams) error {
+	a := t.open()
+	if a == nil || a.Status != ledger.WaitingApproval {
+		return nil
+	}
+	l, err := s.openLedger()
+	if err != nil {
+		return err
+	}
+	said, err := l.LastApproval(ctx, a.ID)
+	if err != nil && schemas.KindOf(err) != schemas.NotFound {
+		return err
+	}
+	t.approved, t.removed = said.State == ledger.ApprovalApproved, removed(s.a.file(), &said)
 	return nil
 }
 
@@ -316,10 +339,14 @@ func (t *teller) nextOfLane() string {
 		return "it waits for an operator's word about what it stands behind: `forebay dlq get " + string(t.s.Behind.Action) + "`"
 	case t.s.Behind != nil:
 		return "it runs once " + string(t.s.Behind.Action) + " has ended"
+	case t.removed != "":
+		return t.removed
 	case held && apart.Paused != nil:
 		return "it runs once " + a.Destination + " is resumed: `" + apart.Paused.Command("destinations", a.Destination) + "`"
 	case a.Status == ledger.Processing && a.NextAt != nil:
 		return a.Destination + " works on it, and says what came of it by " + timeText(*a.NextAt)
+	case a.Status == ledger.WaitingApproval && t.approved:
+		return "it was approved, and runs next"
 	case a.Status == ledger.WaitingApproval:
 		return "it runs once somebody approves it"
 	case a.Status == ledger.WaitingBudget:

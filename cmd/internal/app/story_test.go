@@ -54,6 +54,10 @@ func TestStoryOfAnApproval(t *testing.T) {
 	if last := tell.items[len(tell.items)-1]; last.Text != "approval answered by ann: not that" {
 		t.Errorf("%q", last.Text)
 	}
+	tell.item.Actions, tell.approved = []inbox.Action{{Status: ledger.WaitingApproval}}, true
+	if next := tell.next(); next != "it was approved, and runs next" {
+		t.Errorf("once it is approved: %q", next)
+	}
 }
 
 // An event whose destination takes no calls says why, until when, and what happens next.
