@@ -82,7 +82,8 @@ func (u *Untimely) note(at time.Time, behind time.Duration) bool {
 	return true
 }
 
-// KeysOf returns the Keys to count with for these secrets: those of before, the source until now, if it has the same ones.
+// KeysOf returns the Keys to count with for these secrets: those of before, the source until now, if it has the same ones; else what those that stay have
+// verified goes on, and the rest is counted anew.
 func KeysOf(secrets []schemas.Secret, before *Source) *Keys {
 	if before != nil && before.Keys != nil && slices.Equal(before.Keys.secrets, secrets) {
 		return before.Keys
@@ -92,6 +93,8 @@ func KeysOf(secrets []schemas.Secret, before *Source) *Keys {
 		if before != nil && before.Keys != nil {
 			if was := slices.Index(before.Keys.secrets, s); was >= 0 {
 				k.each[i] = before.Keys.each[was]
+				k.verified.Add(k.each[i].verified.Load())
+				k.verifiedAt.Store(max(k.verifiedAt.Load(), k.each[i].lastUsed.Load()))
 				continue
 			}
 		}

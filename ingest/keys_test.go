@@ -108,6 +108,9 @@ func TestKeysCountEachSecretAndSkew(t *testing.T) {
 		t.Errorf("without a time of signing: %+v", got.Skew)
 	}
 	k := KeysOf([]schemas.Secret{next, old}, &Source{Keys: first})
+	if got := k.Counts(); got.Verified != 1 || !got.VerifiedAt.Equal(at(1)) {
+		t.Errorf("by the secret that stays: %+v", got)
+	}
 	k.verify(at(5), 2, at(3))
 	k.verify(at(6), 1, at(7))
 	k.verify(at(7), 3, at(7)) // no secret of ours

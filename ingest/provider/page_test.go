@@ -52,6 +52,9 @@ behind a newer event it is marked late. Subscriptions may want it otherwise (` +
 
 An event's identity is made of what the signature covers. Where that is the body alone (event id ` + "`sha256:body`" + `), two events with the same body,
 byte for byte, are one: the second is a duplicate, and does not run. What is listed under "the same body" may meet that.
+
+CloudEvents are taken in binary, structured and batched mode. What has a list of events is answered ` + "`{\"id\":null,\"events\":4,\"quarantined\":0}`" + `: so many
+were recorded, and so many of its elements went to quarantine, alone.
 `
 
 // anchor is what GitHub makes of a heading.

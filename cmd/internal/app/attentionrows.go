@@ -141,12 +141,13 @@ func downRow(i api.DestinationItem, n int, of lane.Waiting) api.AttentionItem {
 		row.Detail = fmt.Sprintf("the file has it no more for team %s, and %d actions in the asked process are for it: they are tried again until it is there again under this name, or until they are given up", i.Team, n)
 		return row
 	}
-	then := "they are tried again until it answers, or until their policy gives them up"
+	now := "; once it is back, `forebay destinations resume " + full + " --reason TEXT` has them tried at once"
+	then := "they are tried again until it answers, or until their policy gives them up" + now
 	switch {
 	case of.Held == n:
 		then = "none is tried now, so nobody knows whether it answers again: they wait for an approval or a budget, or their subscription is paused"
 	case of.Held > 0:
-		then = fmt.Sprintf("%d of them wait for an approval or a budget, or their subscription is paused; the others are tried again until it answers, or until their policy gives them up", of.Held)
+		then = fmt.Sprintf("%d of them wait for an approval or a budget, or their subscription is paused; the others are tried again until it answers, or until their policy gives them up", of.Held) + now
 	}
 	if of.Crowded {
 		then += "; a subscription has as many entities waiting as memory may have, so that its others are not tried, whatever would become of them: mend what fails, shorten its retry.within, or run more processes"

@@ -13,9 +13,11 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/stream/destination"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
 	"github.com/forebay-io/forebay/stream/ledger"
+	"github.com/forebay-io/forebay/stream/sink"
 )
 
 // teller tells the story of one event.
@@ -351,6 +353,8 @@ func (t *teller) nextOfLane() string {
 		return "it runs once somebody approves it"
 	case a.Status == ledger.WaitingBudget:
 		return "it runs once its budget has room again"
+	case a.Status == ledger.Failed && a.NextAt != nil && destination.Troubling(sink.Class(a.Class)):
+		return "it is tried again at " + timeText(*a.NextAt) + ", or as soon as " + a.Destination + " is back"
 	case a.Status == ledger.Failed && a.NextAt != nil:
 		return "it is tried again at " + timeText(*a.NextAt) + " or later"
 	case held:

@@ -89,6 +89,21 @@ func TestStoryOfADestinationThatTakesNoCalls(t *testing.T) {
 	}
 }
 
+// What waits for its next attempt says when that is, and that it need not wait so long where the destination did not work.
+func TestNextOfWhatIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC)
+	for class, want := range map[string]string{
+		"network":       "it is tried again at 2026-11-23T01:42:00Z, or as soon as acme/agent is back",
+		"order_unknown": "it is tried again at 2026-11-23T01:42:00Z or later",
+	} {
+		item := inbox.Item{Decision: gate.Applied, Actions: []inbox.Action{{Destination: "acme/agent", Status: ledger.Failed, Class: class, NextAt: &at}}}
+		if got := (&teller{item: &item}).next(); got != want {
+			t.Errorf("%s: %q, want %q", class, got, want)
+		}
+	}
+}
+
 // An event that waits says who has paused its subscription, and which command lets it run.
 func TestNextOfAPausedSubscription(t *testing.T) {
 	t.Parallel()

@@ -443,7 +443,11 @@ func (body *Result) report(ref ledger.AttemptRef, token string) (ledger.Report, 
 	r.Response = clean.Bytes(textOf(body.Response))
 	if body.Error != "" { // its words are the destination's, which not everybody may see who may see that it failed
 		r.Error = "the destination reported a failure; the answer has its words"
-		r.Response = append(append(clean.Bytes([]byte(body.Error)), '\n'), r.Response...)
+		words := clean.Bytes([]byte(body.Error))
+		if len(r.Response) > 0 {
+			words = append(words, '\n')
+		}
+		r.Response = append(words, r.Response...)
 	}
 	return r, nil
 }

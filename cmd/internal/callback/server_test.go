@@ -132,11 +132,11 @@ func TestResultsAreRecorded(t *testing.T) {
 		{`{"status":"done","cost":0.25}`, ledger.Report{Status: ledger.Done, Cost: 250_000}},
 		{`{"status":"done","cost":"1.5"}`, ledger.Report{Status: ledger.Done, Cost: 1_500_000}},
 		{`{"status":"done","cost":1.8e-05}`, ledger.Report{Status: ledger.Done, Cost: 18}}, // as Python's JSON has it
-		{`{"status":"failed","error":"no runner","retry_after":1.5}`, ledger.Report{Status: ledger.Failed, Error: said, Response: []byte("no runner\n"), Wait: 1500 * time.Millisecond}},
+		{`{"status":"failed","error":"no runner","retry_after":1.5}`, ledger.Report{Status: ledger.Failed, Error: said, Response: []byte("no runner"), Wait: 1500 * time.Millisecond}},
 		{`{"status":"failed","retryable":true}`, ledger.Report{Status: ledger.Failed}},
 		{`{"status":"failed","retryable":false,"code":422}`, ledger.Report{Status: ledger.Dead, Code: 422}},
-		{`{"status":"dead","error":"there is no such branch"}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("there is no such branch\n")}},
-		{`{"status":"dead","error":"I was called with ` + d.token() + `"}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("I was called with <redacted>\n")}},
+		{`{"status":"dead","error":"there is no such branch"}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("there is no such branch")}},
+		{`{"status":"dead","error":"I was called with ` + d.token() + `"}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("I was called with <redacted>")}},
 		{`{"status":"dead","error":"it is closed","response":{"pr": 7}}`, ledger.Report{Status: ledger.Dead, Error: said, Response: []byte("it is closed\n{\"pr\": 7}")}},
 	} {
 		d.said = nil

@@ -184,7 +184,7 @@ func showDead(w io.Writer, d *api.DeadLetterDetail) {
 	line("class", d.Class)
 	line("code", strconv.Itoa(d.Code))
 	line("error", d.Error)
-	line("answer", d.Response)
+	fmt.Fprintf(w, "%-13s %s\n", "answer", cmp.Or(plainLines(d.Response, "              "), none))
 	line("attempts", strconv.Itoa(d.Attempts))
 	line("deaths", deathsText(d.DeadLetterItem))
 	line("behind", behindText(d.DeadLetterItem))

@@ -212,7 +212,7 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 			writeAttempt(w, &attempt)
 		}
 		if n := len(a.Attempts); n > 0 && a.Attempts[n-1].Class != "" && a.Attempts[n-1].Response != "" {
-			fmt.Fprintf(w, "       answer: %s\n", plain(a.Attempts[n-1].Response))
+			fmt.Fprintf(w, "       answer: %s\n", plainLines(a.Attempts[n-1].Response, "               "))
 		}
 	}
 	if len(d.Story) > 0 {

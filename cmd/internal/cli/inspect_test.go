@@ -12,12 +12,14 @@ import (
 func TestInboxGetShowsTheAnswer(t *testing.T) {
 	t.Parallel()
 	failed := api.AttemptItem{Attempt: 1, Class: "unavailable", Error: "unavailable: refused; the answer has its words", Response: "ERROR: relation \"x\" does not exist\n"}
+	lines := api.AttemptItem{Attempt: 1, Class: "unavailable", Response: "a\r\nb\x1b\n\n"}
 	done := api.AttemptItem{Attempt: 2, Code: 200, Response: "fine"}
 	for _, tt := range []struct {
 		attempts []api.AttemptItem
 		want     string
 	}{
-		{[]api.AttemptItem{failed}, "\n       answer: ERROR: relation \"x\" does not exist"},
+		{[]api.AttemptItem{failed}, "\n       answer: ERROR: relation \"x\" does not exist\n"},
+		{[]api.AttemptItem{lines}, "\n       answer: a\n               b\uFFFD\n"},
 		{[]api.AttemptItem{failed, done}, ""},
 	} {
 		var out bytes.Buffer

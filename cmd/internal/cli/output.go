@@ -80,6 +80,12 @@ func plain(s string) string {
 	}, s)
 }
 
+// plainLines is plain of a text that may have several lines: all but the first begin with indent.
+func plainLines(s, indent string) string {
+	text := strings.TrimRight(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
+	return strings.ReplaceAll(visibleBody([]byte(text)), "\n", "\n"+indent)
+}
+
 func printJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

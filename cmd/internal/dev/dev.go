@@ -160,7 +160,11 @@ func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, e
 	}
 	var err error
 	s.config, s.watch, err = o.Watch(func(see func(string)) (*config.Config, error) {
-		return config.Load(config.Options{Path: s.path, Roles: append(slices.Clone(roles), config.RoleTopics), Embedded: true, See: see, Hide: o.Hide})
+		c, err := config.Load(config.Options{Path: s.path, Roles: append(slices.Clone(roles), config.RoleTopics), Embedded: true, See: see, Hide: o.Hide})
+		if problems, ok := errors.AsType[config.Problems](err); ok && s.app != nil {
+			s.app.Refused(problems)
+		}
+		return c, err
 	})
 	if err != nil {
 		return s, err

@@ -137,9 +137,20 @@ func maxBody(c *config.Config, team, source string) int64 {
 	return compiled.MaxBody
 }
 
-// reload takes a changed configuration: with the addresses of the embedded broker and Postgres, and after the topics of new sources were
-// created, which nobody else would do.
+// reload is take, and says what came of it where an operator looks: a file that is refused is in `forebay attention`.
 func (s *session) reload(ctx context.Context, read *config.Config) error {
+	err := s.take(ctx, read)
+	if err != nil {
+		s.app.Refused(config.Problems{{File: s.path, Message: err.Error()}})
+	} else {
+		s.app.Refused(nil)
+	}
+	return err
+}
+
+// take takes a changed configuration: with the addresses of the embedded broker and Postgres, and after the topics of new sources were
+// created, which nobody else would do.
+func (s *session) take(ctx context.Context, read *config.Config) error {
 	if s.broker != nil {
 		read.Kafka.Brokers = s.config.Kafka.Brokers
 	}

@@ -198,11 +198,21 @@ func (r *deployment) reloads(p *process) {
 	}
 	r.put(filepath.Base(r.config), string(good)+"nonsense: true\n")
 	until(r.t, "the broken file is told", func() bool { return strings.Contains(p.output(), "nonsense: unknown key") })
+	main := r.config
+	refused := func(want string) func() bool {
+		return func() bool {
+			out, err := r.try(p.operator, "attention", "--kind", "reload_refused", "-o", "id")
+			return err == nil && string(out) == want
+		}
+	}
+	until(r.t, "the broken file is in attention", refused(filepath.Base(main)+"\n"))
 	r.put("good.yaml", string(good)) // for send
 	r.config = filepath.Join(r.dir, "good.yaml")
 	if err := send(); err != nil {
 		r.t.Errorf("a broken file ended the source: %v", err)
 	}
+	r.put(filepath.Base(main), string(good))
+	until(r.t, "the mended file is out of attention", refused(""))
 }
 
 // TestDevKill9 kills forebay dev in the middle of a load, twice: with a file of the user's own that leaves out Kafka and
