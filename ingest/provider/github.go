@@ -31,8 +31,6 @@ var _ = register(github())
 // GitHub waits 10 s (GitHub Enterprise Server 30 s) and sends up to 25 MB; a redelivery has the same body and X-GitHub-Delivery.
 // Sources: https://docs.github.com/webhooks, google/go-github github/messages.go, octokit/webhooks payload-examples/api.github.com.
 func github() preset {
-	const again = "a source of its own for them, with event.id: header:X-GitHub-Delivery"
-	const app = "an App has one URL, so the source is the App's, with event.id: header:X-GitHub-Delivery, which is not signed"
 	const repo, installation = "/repository/id", "installation:{/installation/id}"
 	action := func(is ...string) *condition { return &condition{from: "/action", is: is} }
 	deleted := action("deleted")
@@ -63,15 +61,11 @@ func github() preset {
 		maxBody: 25 << 20, deadline: 10 * time.Second, deadlineNote: "GitHub Enterprise Server: 30s",
 		takes:   "any 2xx (https://docs.github.com/webhooks/using-webhooks/best-practices-for-using-webhooks)",
 		retries: "none by itself; by hand or through its API for 3 days", retryHorizon: 3 * day,
-		prefix:   "com.github.",
-		selects:  []string{"header:X-GitHub-Event", "/ref_type?"},
-		fields:   githubFields,
-		delivery: "header:X-GitHub-Delivery",
-		// Their bodies have no time and no number of their own.
-		repeats: []Repeat{{"repository_dispatch", "put an id that differs into client_payload"}, {"workflow_dispatch", "give it an input that differs"},
-			{"member", again}, {"membership", again}, {"organization", again}, {"team", again}, {"team_add", again}, {"org_block", again},
-			{"public", again}, {"watch", again}, {"star", ""}, {"ping", ""},
-			{"installation_repositories", app}, {"check_run.requested_action", app}, {"check_run.rerequested", app}},
+		prefix:      "com.github.",
+		selects:     []string{"header:X-GitHub-Event", "/ref_type?"},
+		fields:      githubFields,
+		delivery:    "header:X-GitHub-Delivery",
+		repeats:     githubRepeats(),
 		says:        []string{"issue_comment.*", "pull_request_review.*", "pull_request_review_comment.*", "discussion_comment.*", "commit_comment.*"},
 		formPayload: "payload",
 		headers: []string{"x-github-event", "x-github-delivery", "x-github-hook-id", "x-github-hook-installation-target-type",
@@ -160,4 +154,14 @@ func githubChecks(repo string, by, comment sender) map[string]mapping {
 				rank: &rank{from: "/workflow_job/status", order: []string{"in_progress", "completed"}}}}, // all before a run are 0
 			snapshots: action("queued", "waiting", "in_progress")},
 	}
+}
+
+// githubRepeats are the events whose bodies have no time and no number of their own.
+func githubRepeats() []Repeat {
+	const again = "a source of its own for them, with event.id: header:X-GitHub-Delivery"
+	const app = "an App has one URL, so the source is the App's, with event.id: header:X-GitHub-Delivery, which is not signed"
+	return []Repeat{{"repository_dispatch", "put an id that differs into client_payload"}, {"workflow_dispatch", "give it an input that differs"},
+		{"member", again}, {"membership", again}, {"organization", again}, {"team", again}, {"team_add", again}, {"org_block", again},
+		{"public", again}, {"watch", again}, {"star", ""}, {"ping", ""},
+		{"installation_repositories", app}, {"check_run.requested_action", app}, {"check_run.rerequested", app}}
 }
