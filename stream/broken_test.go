@@ -249,7 +249,7 @@ func TestStopWaitsForItsCalls(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("cut short: %v", err)
-	case <-time.After(cfg.RebalanceTimeout): // twice as long as the group would wait
+	case <-time.After(cfg.RebalanceTimeout): // twice as long as the lanes of a revoked partition have
 	}
 	run.stop(t)
 	if err := <-ended; !errors.Is(err, owner.ErrTooSlow) {

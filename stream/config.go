@@ -89,7 +89,7 @@ type Config struct {
 	GapSweep time.Duration
 	// IdleSweep is how often the ledger is told which partitions are read to their end; default 10 min.
 	IdleSweep time.Duration
-	// StopLook is how often a stopped partition is claimed again, to see whether the stop was accepted; default 5 s.
+	// StopLook is how often a stopped partition is claimed again, once its calls have ended, to see whether the stop was accepted; default 5 s.
 	StopLook time.Duration
 	// UnreadAfter is for how long a partition cannot be read before it is stopped with a report; default 1 min.
 	UnreadAfter time.Duration

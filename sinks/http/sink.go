@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -140,8 +141,9 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 	}
 	defer resp.Body.Close()
 	taken := a.Later != nil && resp.StatusCode == http.StatusAccepted
+	var cut atomic.Bool
 	if taken { // whatever it says behind its headers
-		defer time.AfterFunc(lastWords, func() { resp.Body.Close() }).Stop()
+		defer time.AfterFunc(lastWords, func() { cut.Store(true); resp.Body.Close() }).Stop()
 	}
 	var body io.Reader = resp.Body
 	var read bytes.Buffer // of the answer, where it counts
@@ -167,7 +169,7 @@ func (s *Sink) Do(ctx context.Context, a sink.Action) (sink.Outcome, error) {
 			return out, redact.Err(&sink.AttemptError{Class: sink.ClassOf(err), Err: fmt.Errorf("destination answered %d, and not to the end: %w", resp.StatusCode, err)})
 		}
 	}
-	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit() && !(taken && read.Len() > 0)) {
+	if s.json && resp.StatusCode != http.StatusNoContent && !isJSON(read.Bytes(), read.Len() < redact.Limit() && !cut.Load()) {
 		out.Later, out.CancelURL = false, ""
 		return out, &sink.AttemptError{Class: sink.ClassBusy, Err: fmt.Errorf("destination answered %d with something that is not JSON", resp.StatusCode)}
 	}

@@ -30,7 +30,7 @@ type partition struct {
 	rerun       map[int64]schemas.EntityKey // actions beyond loadedTo that a command has changed: the page that is being read may show them as they were
 
 	opened       time.Time
-	uncleanSince time.Time // when the claim was opened, where it is unclean; else zero
+	uncleanSince time.Time // since when no owner before begins a call, where the claim is unclean (see Lanes.waits); else zero
 	ctx          context.Context
 	cancel       context.CancelCauseFunc
 	busy         int           // heads running or recording, and commands

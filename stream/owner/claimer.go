@@ -456,17 +456,22 @@ func (o *claimer) giveUp(a *assignment, rc *runningClaim, why error) {
 	o.release(rc.claim)
 }
 
-// draining ends when the time of the lanes is over. Nobody waits for a partition that stops, until it is given up for another reason, too: its calls
-// under way have their own time, or each look at the stop would begin them again.
+// stopDrain is how long the lanes of a partition may take that stops. Nobody waits for it, and a call that is cut short is made again with the next
+// look at the stop; but what stops it may be over meanwhile.
+const stopDrain = 2 * time.Minute
+
+// draining ends when the time of the lanes is over. For those of a partition that stops it ends earlier where the partition is given up for another
+// reason meanwhile.
 func (o *claimer) draining(a *assignment, why error) (context.Context, func()) {
 	if _, stops := errors.AsType[*StopError](why); !stops {
 		return context.WithTimeoutCause(o.work.Cleaning, o.drainTime(why), ErrTooSlow)
 	}
-	ctx, tooSlow := context.WithCancelCause(o.work.Cleaning)
+	ctx, cancel := context.WithTimeoutCause(o.work.Cleaning, stopDrain, ErrTooSlow)
+	ctx, tooSlow := context.WithCancelCause(ctx)
 	forget := context.AfterFunc(a.ctx, func() {
 		time.AfterFunc(o.drainTime(context.Cause(a.ctx)), func() { tooSlow(ErrTooSlow) })
 	})
-	return ctx, func() { forget(); tooSlow(nil) }
+	return ctx, func() { forget(); tooSlow(nil); cancel() }
 }
 
 // drainTime is how long the lanes of a partition may take that is given up for a reason.

@@ -100,6 +100,7 @@ func (g *Group) End() {
 		g.reap()
 	}
 	_ = g.keeper.Wait()
+	_ = g.keeper.Process.Release() // reap may have taken its end
 }
 
 // reap waits for what was left in the group, a second at most: where this process is a container's first, nobody else does, and each would keep
