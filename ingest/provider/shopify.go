@@ -16,7 +16,8 @@ var _ = register(shopify())
 // The key is the app's client secret, and the signature covers the body only. Shopify's id of an event is in a header, and one event
 // may come under several topics, with one body (orders/create and orders/paid), so an event's id is made of the topic and the body, and a body
 // must not have what sets another resource apart. A subscription may ask for a few fields only (include_fields), so none is required: id should be one of
-// them (of a checkout the token, since it has no id from API 2026-04 on), or all it tells of is the shop's, and updated_at.
+// them (of a checkout the token, since it has no id from API 2026-04 on; of a fulfillment order_id, too; of an inventory level both of its ids), or all it tells
+// of is the shop's, and updated_at.
 //
 // Newer event subscriptions have other names of headers: say `verify: {signature_header: Shopify-Hmac-Sha256}`; the others are found
 // by both. A retry brings the same body again. Shopify waits 5 s.

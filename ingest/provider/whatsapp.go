@@ -12,8 +12,9 @@ import (
 var _ = register(whatsapp())
 
 // whatsapp (Meta's Cloud API): a delivery has the changes of one account or several, and each is an event: messages that came, what became of
-// messages that were sent, or another field of the account. An entity is a conversation of one of your numbers with one user, by the id that
-// Meta gives them for your business, since who has a username may hide their number; where there is none (before April 2026) it is the number.
+// messages that were sent, or another field of the account. An entity is a conversation of one of your numbers with one user, by their number;
+// where that is hidden, as who has a username may, by the id that Meta gives them for your business. The id does not come first: what failed, what is of
+// a group, and messages of the system have none.
 // What came has its time as clock; each message that was sent has a clock of its own, on which read comes behind delivered, and delivered behind
 // sent. Both have ids in them, so that what is said again is one event by its hash. What is neither may be the same again (FLAGGED, UNFLAGGED, FLAGGED):
 // there the id has the account and the time, too, which stand around the change.
@@ -25,7 +26,7 @@ var _ = register(whatsapp())
 // https://developers.facebook.com/documentation/business-messaging/whatsapp/webhooks.
 func whatsapp() preset {
 	const message, status, number = "/value/messages/0", "/value/statuses/0", "/value/metadata/phone_number_id?"
-	const sent = message + "/from_user_id|/value/contacts/0/user_id|" + message + "/from"
+	const sent = message + "/from|/value/contacts/0/wa_id|" + message + "/from_user_id|/value/contacts/0/user_id"
 	return preset{
 		name: "whatsapp", title: "WhatsApp (Meta)",
 		verify:  verify.Params{Scheme: verify.SchemeHMAC, SignatureHeader: "X-Hub-Signature-256", Prefix: "sha256="},
@@ -41,11 +42,11 @@ func whatsapp() preset {
 		fallback: mapping{scope: "header:" + aroundHeader + "?", id: "sha256:body", typ: []string{"/field"}, entity: []string{number},
 			title: "/value/contacts/0/profile/name|/value/message_template_name"},
 		rules: map[string]mapping{
-			"messages": {id: "sha256:body", typ: []string{"=messages", message + "/type?"}, entity: []string{number, sent + "|/value/contacts/0/wa_id?"},
+			"messages": {id: "sha256:body", typ: []string{"=messages", message + "/type?"}, entity: []string{number, sent + "?"},
 				clocks: seconds(message+"/timestamp?", "messages"),
 				sender: sender{id: sent, login: "/value/contacts/0/profile/name"}},
 			"statuses": {id: "sha256:body", typ: []string{"=statuses", status + "/status?"},
-				entity: []string{number, status + "/recipient_user_id|/value/contacts/0/user_id|" + status + "/recipient_id?"},
+				entity: []string{number, status + "/recipient_id|" + status + "/recipient_user_id|/value/contacts/0/user_id?"},
 				clocks: []clock{{from: status + "/timestamp?", kind: schemas.Timestamp, name: "status", by: status + "/id", resolution: time.Second,
 					rank: &rank{from: status + "/status", order: []string{"sent", "delivered", "read", "played"}}}}},
 		},

@@ -119,12 +119,15 @@ func removed(file *config.Config, a *ledger.Approval) string {
 	actions := subscriptionIn(file, at).Actions
 	i := slices.IndexFunc(actions, func(one config.Action) bool { return one.Name == a.Action })
 	open := sink.Action{Subscription: at.team + "." + at.name, Destination: a.Destination}
-	was, mend := "any more (it was taken out, or renamed)", "write it again under that name"
+	was, mend, newer := "any more (it was taken out, or renamed)", "write it again under that name", ""
+	if time.Since(a.AskedAt) < policy.NewerFile {
+		newer = "; a process with a newer file that has it runs it"
+	}
 	switch {
-	case a.State != ledger.ApprovalWaiting && a.State != ledger.ApprovalApproved, file.LeftOut(a.Team), a.State == ledger.ApprovalWaiting && time.Since(a.AskedAt) < policy.NewerFile:
+	case a.State != ledger.ApprovalWaiting && a.State != ledger.ApprovalApproved, file.LeftOut(a.Team), a.State == ledger.ApprovalWaiting && newer != "":
 		return ""
 	case isGone(file, at):
-		return fmt.Sprintf("the file of this process has no subscription %s.%s any more, so no answer lets its action run: write it again", at.team, at.name)
+		return fmt.Sprintf("the file of this process has no subscription %s.%s any more, so no answer lets its action run: write it again%s", at.team, at.name, newer)
 	case i >= 0:
 		why := file.Unfit(at.team, actions[i], open)
 		if why == nil {
@@ -133,5 +136,5 @@ func removed(file *config.Config, a *ledger.Approval) string {
 		was, mend = fmt.Sprintf("for %s (it goes elsewhere now: %v)", open.To(), why), "have it go there again"
 	}
 	return fmt.Sprintf("the file of this process has no action %s of %s.%s %s, so no answer lets it run: %s, "+
-		"or discard it with `forebay dlq discard %s` once it is a dead letter, ten minutes after a process first tries to run it", a.Action, at.team, at.name, was, mend, a.ActionID)
+		"or discard it with `forebay dlq discard %s` once it is a dead letter, ten minutes after a process first tries to run it%s", a.Action, at.team, at.name, was, mend, a.ActionID, newer)
 }

@@ -77,7 +77,7 @@ func (t *teller) approval(ctx context.Context, s *streams) error {
 	if err != nil && schemas.KindOf(err) != schemas.NotFound {
 		return err
 	}
-	t.approved, t.removed = said.State == ledger.ApprovalApproved, removed(s.a.file(), &said)
+	t.approved, t.removed = said.State == ledger.ApprovalApproved || said.State == ledger.ApprovalUsed, removed(s.a.file(), &said)
 	return nil
 }
 
@@ -347,14 +347,14 @@ func (t *teller) nextOfLane() string {
 		return "it runs once " + a.Destination + " is resumed: `" + apart.Paused.Command("destinations", a.Destination) + "`"
 	case a.Status == ledger.Processing && a.NextAt != nil:
 		return a.Destination + " works on it, and says what came of it by " + timeText(*a.NextAt)
-	case a.Status == ledger.WaitingApproval && t.approved:
+	case a.Status == ledger.WaitingApproval && t.approved && !held:
 		return "it was approved, and runs next"
-	case a.Status == ledger.WaitingApproval:
+	case a.Status == ledger.WaitingApproval && !t.approved:
 		return "it runs once somebody approves it"
 	case a.Status == ledger.WaitingBudget:
 		return "it runs once its budget has room again"
 	case a.Status == ledger.Failed && a.NextAt != nil && destination.Troubling(sink.Class(a.Class)):
-		return "it is tried again at " + timeText(*a.NextAt) + ", or as soon as " + a.Destination + " is back"
+		return "it is tried again at " + timeText(*a.NextAt) + ", or as soon as " + a.Destination + " is back, if it was away"
 	case a.Status == ledger.Failed && a.NextAt != nil:
 		return "it is tried again at " + timeText(*a.NextAt) + " or later"
 	case held:

@@ -94,12 +94,32 @@ func TestNextOfWhatIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 23, 1, 42, 0, 0, time.UTC)
 	for class, want := range map[string]string{
-		"network":       "it is tried again at 2026-11-23T01:42:00Z, or as soon as acme/agent is back",
+		"network":       "it is tried again at 2026-11-23T01:42:00Z, or as soon as acme/agent is back, if it was away",
 		"order_unknown": "it is tried again at 2026-11-23T01:42:00Z or later",
 	} {
 		item := inbox.Item{Decision: gate.Applied, Actions: []inbox.Action{{Destination: "acme/agent", Status: ledger.Failed, Class: class, NextAt: &at}}}
 		if got := (&teller{item: &item}).next(); got != want {
 			t.Errorf("%s: %q, want %q", class, got, want)
+		}
+	}
+}
+
+// What waits for an approval says so until it has one, and then what else it waits for.
+func TestNextOfAnApproval(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		approved, away bool
+		want           string
+	}{
+		{false, false, "it runs once somebody approves it"}, {false, true, "it runs once somebody approves it"},
+		{true, false, "it was approved, and runs next"}, {true, true, "it runs when acme/agent takes calls again"},
+	} {
+		tell := teller{item: &inbox.Item{Decision: gate.Applied, Actions: []inbox.Action{{Destination: "acme/agent", Status: ledger.WaitingApproval}}}, approved: tt.approved}
+		if tt.away {
+			tell.apart = map[string]api.DestinationItem{"acme/agent": {State: "open"}}
+		}
+		if got := tell.next(); got != tt.want {
+			t.Errorf("approved %t, away %t: %q, want %q", tt.approved, tt.away, got, tt.want)
 		}
 	}
 }

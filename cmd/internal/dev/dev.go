@@ -162,7 +162,13 @@ func (o Options) open(ctx context.Context, p ports, temporary bool) (*session, e
 	s.config, s.watch, err = o.Watch(func(see func(string)) (*config.Config, error) {
 		c, err := config.Load(config.Options{Path: s.path, Roles: append(slices.Clone(roles), config.RoleTopics), Embedded: true, See: see, Hide: o.Hide})
 		if problems, ok := errors.AsType[config.Problems](err); ok && s.app != nil {
-			s.app.Refused(problems)
+			all := slices.Clone(problems)
+			for i, p := range all { // nothing of any file is taken
+				if p.File != s.path {
+					all[i] = config.Problem{File: s.path, Message: p.String()}
+				}
+			}
+			s.app.Refused(all)
 		}
 		return c, err
 	})
