@@ -24,8 +24,9 @@ type Lanes struct {
 	waits   map[int32]waited // by fence; s.mu guards it
 }
 
-// waited is of an unclean claim that was closed while calls of the owner before it might be in flight, and not its own: the claim behind it does not
-// begin that wait anew. A partition that stops is claimed every few seconds, and its open actions would never run.
+// waited says since when an unclean claim waits for calls of the owner before it, where it was closed before that wait was over and none of its own
+// calls was under way. The next claim goes on with the wait: a partition that stops is claimed every few seconds, and if each of these claims began
+// the wait anew, its open actions would never run.
 type waited struct {
 	epoch int64 // of the claim
 	since time.Time

@@ -460,8 +460,8 @@ func (o *claimer) giveUp(a *assignment, rc *runningClaim, why error) {
 // look at the stop; but what stops it may be over meanwhile.
 const stopDrain = 2 * time.Minute
 
-// draining ends when the time of the lanes is over. For those of a partition that stops it ends earlier where the partition is given up for another
-// reason meanwhile.
+// draining returns a context that ends when the lanes have had their time. Where the partition stops, and is given up for another reason meanwhile, it
+// ends earlier. The function frees it.
 func (o *claimer) draining(a *assignment, why error) (context.Context, func()) {
 	if _, stops := errors.AsType[*StopError](why); !stops {
 		return context.WithTimeoutCause(o.work.Cleaning, o.drainTime(why), ErrTooSlow)
