@@ -25,6 +25,14 @@ const (
 // ReasonThrottled is the reason of a refused delivery that was authentic and over a quota. Every other one has a reason of verify.
 const ReasonThrottled = "throttled"
 
+const overRate = "over the rate of the " // the detail of those, before "source" or "team"
+
+// WasAuthentic reports whether a refused delivery was verified when it came. The detail decides: an earlier build kept under this reason, too,
+// what the limits of an address had ended before its signature was looked at.
+func (d *Delivery) WasAuthentic() bool {
+	return d.Reason == ReasonThrottled && (d.Detail == overRate+"source" || d.Detail == overRate+"team")
+}
+
 // KeepLimits say how many refused deliveries are kept, by each process.
 type KeepLimits struct {
 	Share float64 // of them, chosen by chance: above 0, 1 at most
@@ -117,10 +125,11 @@ func (h *Handler) keepRefused(r *http.Request, d *delivery, v verdict) {
 	}
 	s, m := d.source, d.source.mapper()
 	kept := &Delivery{Team: d.team, Source: d.name, Kind: KindRefused, Reason: v.reason, Method: r.Method, Received: d.received}
-	authentic := v.outcome == throttled
+	// What the room ends is throttled, too, also when its body is there already; nobody has looked at its signature.
+	authentic := v.outcome == throttled && (v.reason == "source" || v.reason == "team")
 	switch e, ok := errors.AsType[*verify.Error](v.err); {
 	case authentic && s.Refused.throttled:
-		kept.Reason, kept.Detail, kept.Secret, kept.Caller = ReasonThrottled, "over the rate of the "+v.reason, d.request.Secret, d.request.Caller
+		kept.Reason, kept.Detail, kept.Secret, kept.Caller = ReasonThrottled, overRate+v.reason, d.request.Secret, d.request.Caller
 	case v.outcome != refused || len(m.SecretHeaders()) > 0: // the secret itself is the proof, and is not kept
 		return
 	case ok:

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -176,4 +177,26 @@ func TestRefusedTokenIsNotKept(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What an address's limits end once its body is there is throttled, too, but nobody has looked at its signature: kept as authentic it would be a
+// forger's event.
+func TestEndedBodyIsNotAuthentic(t *testing.T) {
+	t.Parallel()
+	in := setup(t, func(c *Config, s *Source) {
+		keeps(KeepLimits{1, 10, 1 << 20}, true)(c, s)
+		c.MaxBody, s.MaxBody, c.Limits = 2*mib, 2*mib, Limits{AddressBytes: 4 * mib, YieldAfter: time.Hour}
+	})
+	signs := *ordersMapping.Verify
+	signs.Unpacked = true
+	in.preset(provider.Config{Preset: "generic", Verify: &signs, Event: ordersMapping.Event, MaxBody: 2 * mib})
+	in.stand(2*mib, 2*mib-1)
+	in.holds(1, 2*mib+1+ownMemory)
+	if a := in.do("POST", inPath, bytes.NewReader(zip(strings.Repeat("x", 2*mib-1)))); a.status != 429 {
+		t.Fatalf("%+v", a)
+	}
+	if in.count("throttled", "address_bytes") != 1 {
+		t.Errorf("it ended otherwise: %s", in.lines)
+	}
+	in.results("kept", 0)
 }

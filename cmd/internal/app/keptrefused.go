@@ -31,7 +31,7 @@ func verifyAgain(source *ingest.Source, kept *producer.Item) error {
 	}
 	const op = "redrive"
 	r := kept.Request()
-	if kept.Reason != ingest.ReasonThrottled {
+	if !kept.WasAuthentic() {
 		if source.Proof().Unpacked && schemas.Zipped(r.Body) { // it was more than the source took
 			text, err := schemas.Unzip(r.Body, source.MaxBody)
 			if err != nil {

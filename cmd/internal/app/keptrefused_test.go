@@ -214,6 +214,23 @@ func TestVerifiedAsOfItsReceipt(t *testing.T) {
 	}
 }
 
+// TestOnlyOverARateIsAuthentic: what is kept as throttled for anything but a rate has shown no signature, and has to.
+func TestOnlyOverARateIsAuthentic(t *testing.T) {
+	t.Parallel()
+	compiled, err := provider.Compile(provider.Config{Team: "acme", Name: "hooks", Preset: "generic", Secrets: []schemas.Secret{schemas.NewSecret("secret")},
+		Verify: &verify.Params{SignatureHeader: "X-Signature"}, Event: &provider.EventConfig{ID: "/id", Type: "/type", Entity: []string{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for over, authentic := range map[string]bool{"source": true, "team": true, "address_bytes": false, "address_connections": false} {
+		kept := &producer.Item{Delivery: ingest.Delivery{Kind: ingest.KindRefused, Reason: ingest.ReasonThrottled, Detail: "over the rate of the " + over, Method: "POST",
+			Body: []byte(`{"id":"1","type":"t"}`), Received: time.Now()}}
+		if err := verifyAgain(&ingest.Source{Source: compiled}, kept); (err == nil) != authentic {
+			t.Errorf("%s: %v", over, err)
+		}
+	}
+}
+
 // TestCompressedIsVerifiedAgain: what came compressed, and could not be unpacked because it was more than the source took, is an event once the
 // source takes more.
 func TestCompressedIsVerifiedAgain(t *testing.T) {

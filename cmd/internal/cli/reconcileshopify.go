@@ -139,7 +139,7 @@ func (s *shopifyLog) had(ctx context.Context, since time.Time) (map[versionLine]
 	}
 	wholeToo, err := s.to.quarantined(ctx, since, s.kafka, func(kept producer.Item) {
 		r := kept.Request()
-		if kept.Kind == ingest.KindUnusable || kept.Kind == ingest.KindRefused && (kept.Reason == ingest.ReasonThrottled || s.to.Verifier.Verify(r, kept.Received) == nil) {
+		if kept.Kind == ingest.KindUnusable || kept.Kind == ingest.KindRefused && (kept.WasAuthentic() || s.to.Verifier.Verify(r, kept.Received) == nil) {
 			add(s.to.Event(r, kept.Received)) // a forged one keeps nothing back
 		}
 	})
