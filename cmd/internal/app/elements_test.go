@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kadm"
+
 	"github.com/forebay-io/forebay/cmd/internal/api"
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/ingest/verify"
@@ -53,6 +55,28 @@ func TestElementsOfAListAct(t *testing.T) {
 	// The whole list has ids that were seen: with other bytes they are conflicts, and run nothing.
 	if got := ids(3); !slices.Equal(got, []string{"a o-1", "c o-1", "b o-2"}) {
 		t.Errorf("the agent saw %v", got)
+	}
+	p.clean()
+}
+
+// TestGoodListNeedsNoQuarantine: a list of which nothing goes to quarantine is taken while that topic is unfit, as a single event is.
+func TestGoodListNeedsNoQuarantine(t *testing.T) {
+	t.Parallel()
+	r := deploy(t, "http://127.0.0.1:1", nil, true)
+	r.text = strings.Replace(r.text, "event: {id: header:X-Event-Id, type: /type,", "each: /orders\n        event: {id: /id, type: /type,", 1)
+	compact := []kadm.AlterConfig{{Name: "cleanup.policy", Value: new("compact")}}
+	if _, err := kadm.NewClient(r.client()).AlterTopicConfigs(t.Context(), compact, "quarantine.acme.orders"); err != nil {
+		t.Fatal(err)
+	}
+	p := r.run(config.RoleIntake)
+	for body, want := range map[string]int{
+		`{"orders":[{"id":"a","type":"order","order":"o-1","rev":1}]}`:                                  http.StatusAccepted,
+		`{"orders":[{"id":"b","type":"order","order":"o-1","rev":2},{"id":"c","order":"o-2","rev":1}]}`: http.StatusServiceUnavailable,
+	} {
+		d := &verify.Request{Method: "POST", Body: []byte(body), Header: http.Header{"Content-Type": {"application/json"}}}
+		if status := p.send("orders", "orders-secret", d); status != want {
+			t.Errorf("%s: answered %d, want %d", body, status, want)
+		}
 	}
 	p.clean()
 }

@@ -288,12 +288,17 @@ func (l fitLog) Quarantine(ctx context.Context, by time.Time, topic string, d *i
 	return l.Producer.Quarantine(ctx, by, topic, d)
 }
 
-// AppendAll implements [ingest.Log].
+// AppendAll implements [ingest.Log]. A topic that gets nothing holds nothing up.
 func (l fitLog) AppendAll(ctx context.Context, by time.Time, topic string, events []*schemas.Event, quarantine string, rest []*ingest.Delivery) error {
-	for _, t := range []string{topic, quarantine} {
-		if err := l.refused(t); err != nil {
-			return err
-		}
+	var err error
+	if len(events) > 0 {
+		err = l.refused(topic)
+	}
+	if err == nil && len(rest) > 0 {
+		err = l.refused(quarantine)
+	}
+	if err != nil {
+		return err
 	}
 	return l.Producer.AppendAll(ctx, by, topic, events, quarantine, rest)
 }
