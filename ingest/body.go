@@ -126,8 +126,13 @@ func verdictOnBody(err error) verdict {
 	if t, ok := errors.AsType[*bodyRefusal](err); ok {
 		return verdict{outcome: t.outcome, reason: t.reason, err: err}
 	}
-	if n, ok := errors.AsType[net.Error](err); ok && n.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+	if timedOut(err) {
 		return verdict{outcome: slow, reason: "timeout", err: err}
 	}
 	return verdict{outcome: incomplete, reason: "broken_off", err: err}
+}
+
+func timedOut(read error) bool {
+	n, ok := errors.AsType[net.Error](read)
+	return ok && n.Timeout() || errors.Is(read, os.ErrDeadlineExceeded)
 }

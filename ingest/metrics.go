@@ -20,7 +20,7 @@ var reasons = func() map[string]bool {
 		"intake", "source", "team", "unknown_source", "deadline", "client_gone", "in_flight", "internal", // intake
 		"path", "method", "not_accepting", // before it
 		schemaUnchecked, emptyList, onDisk, // accepted all the same
-		"displaced", "connections", "address_connections", "address_bytes", "pace", "timeout", "broken_off", // body
+		"displaced", "connections", "address_connections", "address_bytes", "pace", "stood_still", "timeout", "broken_off", // body
 		"missing_header", "malformed", "mismatch", "too_old", "too_new", "bad_key", "bad_cert_url", "key_not_ready", "digest_mismatch", // verify
 	} {
 		m[r] = true

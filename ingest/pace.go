@@ -21,6 +21,9 @@ func (r *room) look() {
 	defer r.mu.Unlock()
 	r.looks = false
 	stood := now.Sub(r.due) > lookEvery
+	if stood {
+		r.stood = now
+	}
 	for _, q := range r.sizes {
 		for a := q.oldest; a != nil; {
 			newer := a.links[bySize].newer

@@ -198,6 +198,13 @@ func waysOut() []wayOut {
 			does: func(in *intake) *said { return in.request(head(inPath, 100) + "1") }},
 		{outcome: "slow", reason: "timeout", answer: told(408, closes, ""), change: func(c *Config, _ *Source) { c.ReadTimeout = 50 * time.Millisecond },
 			does: func(in *intake) *said { return in.request(head(inPath, 100) + "1") }},
+		{outcome: "unavailable", reason: "stood_still", answer: closed503, change: func(c *Config, _ *Source) { c.ReadTimeout = 50 * time.Millisecond },
+			does: func(in *intake) *said {
+				in.handler.room.mu.Lock()
+				in.handler.room.stood = time.Now().Add(time.Hour)
+				in.handler.room.mu.Unlock()
+				return in.request(head(inPath, 100) + "1")
+			}},
 		{outcome: "incomplete", reason: "broken_off", answer: told(400, closes, ""), does: func(in *intake) *said {
 			s := in.request(head(inPath, 100) + "1")
 			s.half = true

@@ -21,6 +21,7 @@ var (
 	errCrowded     = &bodyRefusal{unavailable, "connections", "made room for newer ones: half of all connections had bodies on their way"}
 	errConnections = &bodyRefusal{throttled, "address_connections", "too many bodies on their way from one address"}
 	errBytes       = &bodyRefusal{throttled, "address_bytes", "too many bytes from one address"}
+	errStood       = &bodyRefusal{unavailable, "stood_still", "this process stood still while the body was on its way"}
 	errPace        = &bodyRefusal{slow, "pace", "the body comes too slowly"}
 )
 
@@ -71,6 +72,7 @@ type room struct {
 	senders map[netip.Addr]*sender
 	looks   bool      // whether a look at the pace is due
 	due     time.Time // when it is
+	stood   time.Time // when it came late last: this process had stood still
 }
 
 func newRoom(l Limits) *room {
@@ -226,12 +228,16 @@ func (r *room) arrived(a *arrival) error {
 	return a.err
 }
 
-// ended returns why the room has ended an arrival whose read failed; else the error of the read.
+// ended returns why the room has ended an arrival whose read failed; else the error of the read. What was not read in time because this process
+// stood still is no fault of its sender's: many send nothing again after a 4xx.
 func (r *room) ended(a *arrival, read error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a.err != nil {
 		return a.err
+	}
+	if timedOut(read) && (time.Since(r.due) > lookEvery || r.stood.After(a.since)) {
+		return errStood
 	}
 	return read
 }

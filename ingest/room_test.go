@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -456,7 +457,7 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A process that stood still blames no sender for it.
+// A process that stood still blames no sender for it, neither for the pace nor for what it did not read in time.
 func TestPaceOfAProcessThatStoodStill(t *testing.T) {
 	t.Parallel()
 	r := newRoom(Limits{Grace: time.Second}.WithDefaults(mib))
@@ -467,11 +468,25 @@ func TestPaceOfAProcessThatStoodStill(t *testing.T) {
 	r.mu.Lock()
 	r.due = time.Now().Add(-lookEvery - time.Millisecond) // the timer should have fired then
 	r.mu.Unlock()
+	if err := r.ended(a, os.ErrDeadlineExceeded); err != errStood {
+		t.Errorf("a body that was not read in time, before the pace is looked at: %v", err)
+	}
 	r.look()
 	if err := r.ended(a, nil); err != nil {
 		t.Errorf("after a minute in which nothing ran: %v", err)
 	}
+	if err := r.ended(a, os.ErrDeadlineExceeded); err != errStood {
+		t.Errorf("a body that was not read in time, behind that: %v", err)
+	}
+	next := &arrival{}
+	if err := r.enter(next, deadlines{}, nil, netip.Addr{}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.ended(next, os.ErrDeadlineExceeded); err != os.ErrDeadlineExceeded {
+		t.Errorf("a body that came later: %v", err)
+	}
 	r.leave(a)
+	r.leave(next)
 }
 
 // deadlines is a response whose connection notes the deadlines of its reads.
