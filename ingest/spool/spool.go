@@ -272,6 +272,9 @@ func laneName(topic, key string) string { return topic + "\x00" + key }
 // take gives what one delivery comes to to the log or, as far as it must be, to the disk. try gives calls to the log.
 func (s *Spool) take(ctx context.Context, by time.Time, team, source string, calls []*call, try func(context.Context, time.Time, []*call) error) error {
 	q, err := s.queue(team, source)
+	if err == nil && !by.IsZero() && !time.Now().Before(by) { // that the log does not take it in time would say nothing of the log
+		err = schemas.Errorf(schemas.Unavailable, "spool", "its body came too late to be durable before its sender gives up")
+	}
 	if err != nil {
 		return err
 	}

@@ -1207,6 +1207,12 @@ func TestDeadlines(t *testing.T) {
 		u := newSetup(t)
 		u.run()
 		u.b.set(true, false)
+		late := u.s.Append(t.Context(), time.Now(), "events.acme.orders", &schemas.Event{ID: "0", Source: "/acme/orders", Entity: "late"})
+		u.b.set(false, true)
+		if err := u.send("late", "1"); schemas.KindOf(late) != schemas.Unavailable || err != nil {
+			t.Errorf("later than it may be: %v; then the log answers: %v", late, err)
+		}
+		u.b.set(true, false)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		e := &schemas.Event{ID: "1", Source: "/acme/orders", Entity: "a"}
