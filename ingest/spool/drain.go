@@ -153,7 +153,7 @@ func (q *queue) drained(ctx context.Context, b *burst, durable int, err error) {
 	l.unread = b.unread
 	if durable > 0 {
 		q.acknowledged()
-		q.s.freed.Store(time.Now().UnixNano())
+		q.s.freed.Add(1)
 	}
 	q.err = err
 	defer q.s.signal()

@@ -38,6 +38,7 @@ type queue struct {
 	paused  bool      // after a try while away
 	acked   time.Time // when something was acknowledged
 	full    time.Time // when the last write failed; zero: it did not
+	freed   int64     // what the spool's was then: a clock may be set back
 	err     error     // of the last burst
 	unread  int       // files that could not be opened or read at the start
 	told    time.Time // when the log was told of it
@@ -196,7 +197,7 @@ func (q *queue) move(l *lane) {
 
 // refuse ends an entry that is not on disk. The next delivery is given to the log: nothing else would find out that it answers again.
 func (q *queue) refuse(e *entry, err error) {
-	q.full, q.away = time.Now(), false
+	q.full, q.freed, q.away = time.Now(), q.s.freed.Load(), false
 	e.call.err = err
 	close(e.call.done)
 }
@@ -351,14 +352,14 @@ func (q *queue) remove(s *segment) {
 		q.s.c.Logger.Error("a file of the spool cannot be deleted; its records would be given to the log once more at the next start", "file", s.path, "error", err)
 	}
 	q.s.size.Add(-s.size)
-	q.s.freed.Store(time.Now().UnixNano())
+	q.s.freed.Add(1)
 }
 
 func (q *queue) acknowledged() { q.acked, q.away, q.full = time.Now(), false, time.Time{} }
 
 // isFull reports whether the last delivery found no room, and nothing says that the next one would: another source's may have had it.
 func (q *queue) isFull() bool {
-	return !q.full.IsZero() && q.full.UnixNano() >= q.s.freed.Load() && (q.s.size.Load() > 0 || time.Since(q.full) < time.Minute)
+	return !q.full.IsZero() && q.freed == q.s.freed.Load() && (q.s.size.Load() > 0 || time.Since(q.full) < time.Minute)
 }
 
 func (q *queue) stats() Stats {

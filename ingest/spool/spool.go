@@ -86,7 +86,7 @@ type Spool struct {
 	c       Config
 	lock    *os.File
 	size    atomic.Int64 // of all files, with what is about to be written
-	freed   atomic.Int64 // when there was room last, after a file was removed or a burst was taken: in Unix nanoseconds
+	freed   atomic.Int64 // how often there was room again, after a file was removed or a burst was taken
 	started atomic.Bool  // Run was called: deliveries go to the log first
 	memory  *semaphore.Weighted
 	wake    chan struct{} // capacity 1: an entity can be tried

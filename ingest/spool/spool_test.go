@@ -537,6 +537,17 @@ func TestFull(t *testing.T) {
 		if err := u.send("a", "x"); err != nil || u.s.Stats() != nil {
 			t.Error(err, u.s.Stats())
 		}
+		u.b.set(true, false)
+		for err := ingest.ErrSpooled; errors.Is(err, ingest.ErrSpooled); {
+			err = u.send("c", "y")
+		}
+		q, _ := u.s.queue("acme", "orders")
+		q.full = q.full.Add(-time.Hour) // as if the clock had been set back since there was room last
+		if st := u.s.Stats(); !st[0].Full {
+			t.Errorf("full once more: %+v", st)
+		}
+		u.b.set(false, true)
+		time.Sleep(3 * time.Second)
 		if got := u.b.ids("a"); len(got) != n+1 {
 			t.Errorf("%d were accepted, the log has %q", n+1, got)
 		}
