@@ -19,6 +19,9 @@ type Config struct {
 	URL schemas.Secret
 	// Key says where the URL is configured, for messages; default "postgres.url".
 	Key string
+	// Now returns URL as it is now, which leads to the same place and may name another user and password: new connections log in as it says, and
+	// those that are open stay as they are. Nil: as URL says. The files that it names are read for each connection.
+	Now func() (schemas.Secret, error)
 	// Schema is the Postgres schema; default "forebay".
 	Schema string
 	// MaxConns bounds the pool of the hot path; default 8. Beside it and StatementConns at most ten are made: four for what

@@ -158,6 +158,7 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	}
 	db := pg.NewServer(cfg.URL, pg.Deadlines{Tx: cfg.TxTimeout})
 	db.Only(cfg.May)
+	db.Follow(cfg.Now)
 	l := &Ledger{cfg: cfg, db: db, claiming: make(chan struct{}, max(1, cfg.MaxConns/2))}
 	if err := l.pools(ctx); err != nil {
 		l.Close()

@@ -80,7 +80,9 @@ postgres: {statements: true, connections: 9, transaction_timeout: 45s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ledgerConfig(c, nil)
+	var a App
+	a.current.Store(c)
+	got, err := a.ledgerConfig(c.Ledger())
 	if err != nil || got.StatementConns != 7+4 || got.MaxConns != 9 {
 		t.Errorf("%d and %d connections", got.StatementConns, got.MaxConns)
 	}

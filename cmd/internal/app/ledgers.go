@@ -44,10 +44,16 @@ func LedgerConfig(l config.Ledger, log *slog.Logger) (ledger.Config, error) {
 	return cfg, nil
 }
 
-// ledgerConfig returns the configuration of this process's ledger.
-func ledgerConfig(c *config.Config, log *slog.Logger) (ledger.Config, error) {
-	cfg, err := LedgerConfig(c.Ledger(), log)
-	cfg.StatementConns = int32(c.Statements())
+// ledgerConfig returns the configuration of this process's ledger, which was start when the process began. Each new connection logs in as the
+// files say by then.
+func (a *App) ledgerConfig(start config.Ledger) (ledger.Config, error) {
+	now := func() (ledger.Config, error) { return LedgerConfig(a.file().LedgerNow(start), a.log) }
+	cfg, err := now()
+	cfg.StatementConns = int32(a.file().Statements())
+	cfg.Now = func() (schemas.Secret, error) {
+		cfg, err := now()
+		return cfg.URL, err
+	}
 	return cfg, err
 }
 

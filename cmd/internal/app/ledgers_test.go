@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -18,12 +19,12 @@ import (
 // A team's file names a ledger on this machine, with the process's own certificates and options in its environment: it is reached only where
 // the main file lets teams' files lead, and nothing of the environment goes there.
 func TestLedgerOfATeamsFile(t *testing.T) {
-	url, schema := pgtest.Schema(t)
+	db, schema := pgtest.Schema(t)
 	for name, value := range map[string]string{"PGSSLCERT": "/nobody/cert", "PGSSLKEY": "/nobody/key", "PGSSLROOTCERT": "/nobody/ca", "PGOPTIONS": "-c nothing=is", "PGAPPNAME": "of-the-process"} {
 		t.Setenv(name, value)
 	}
 	l := config.Ledger{OfTeam: true, Path: "teams.acme.subscriptions.billing.postgres",
-		Postgres: config.Postgres{URL: schemas.NewSecret(url), Schema: schema, Connections: 2, TransactionTimeout: config.Duration(20e9)}}
+		Postgres: config.Postgres{URL: schemas.NewSecret(db), Schema: schema, Connections: 2, TransactionTimeout: config.Duration(20e9)}}
 	cfg, err := LedgerConfig(l, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +51,41 @@ func TestLedgerOfATeamsFile(t *testing.T) {
 	t.Setenv("PGSERVICE", "of-the-process")
 	if _, err = LedgerConfig(l, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "PGSERVICE") {
 		t.Errorf("with PGSERVICE: %v", err)
+	}
+}
+
+// What opens a ledger logs in by the URL with which it began to; each connection that is made then, by what the files say by that time.
+func TestLedgerLogsInByWhatWasReadLast(t *testing.T) {
+	t.Parallel()
+	place := newLedger(t)
+	with := func(url string) *deployment {
+		return &deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", fmt.Sprintf("postgres: {url: %q, schema: %q}", url, place.schema), "http://127.0.0.1:1")}
+	}
+	right := with(place.url)
+	a := right.app(config.RoleStream)
+	cfg, err := a.ledgerConfig(a.file().Ledger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, err := url.Parse(place.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.User = url.UserPassword(to.User.Username(), "another")
+	for _, tt := range []struct {
+		of  *deployment
+		err string
+	}{{with(to.String()), "password authentication failed"}, {right, ""}} {
+		if err := a.Reload(tt.of.load(config.RoleStream)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := ledger.Open(t.Context(), cfg)
+		if err == nil {
+			l.Close()
+		}
+		if (err == nil) != (tt.err == "") || !strings.Contains(fmt.Sprint(err), tt.err) {
+			t.Errorf("opened with %v, want %q", err, tt.err)
+		}
 	}
 }
 

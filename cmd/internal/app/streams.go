@@ -108,10 +108,10 @@ func newStreams(a *App) (*streams, error) {
 // open opens the ledger, makes it known to s, the keeper of destinations and /readyz, and returns it. While Postgres does not answer it tries
 // again. If the schema needs a migration or the configuration cannot work, it returns the error at once.
 func (s *streams) open(ctx context.Context) (*ledger.Ledger, error) {
-	file := s.a.file()
+	start := s.a.file().Ledger()
 	var opened *ledger.Ledger
 	err := s.a.patiently(ctx, "ledger", func(ctx context.Context) error {
-		cfg, err := ledgerConfig(file, s.a.log)
+		cfg, err := s.a.ledgerConfig(start)
 		if err != nil {
 			return err
 		}

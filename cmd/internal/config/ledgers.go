@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"net/netip"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -110,6 +111,33 @@ func (c *Config) Ledger() Ledger {
 		}
 	}
 	return Ledger{Postgres: c.Postgres, Path: "postgres"}
+}
+
+// LedgerNow returns the ledger of a process that runs, which was start when it began: who logs in there may be another by now. Where the files do
+// not have it any more it is start.
+func (c *Config) LedgerNow(start Ledger) Ledger {
+	if c.ours == (ledgerKey{}) {
+		return Ledger{Postgres: c.Postgres, Path: "postgres"}
+	}
+	for _, s := range c.subscriptions() {
+		if c.chooses(s) && c.ledgerOf(s) == c.ours {
+			return c.newLedger(s)
+		}
+	}
+	return start
+}
+
+// withoutLogin returns a ledger's URL without its user and password, which new connections take from what was read last.
+func withoutLogin(of schemas.Secret) schemas.Secret {
+	u, err := url.Parse(of.Reveal())
+	if err != nil {
+		return of
+	}
+	q := u.Query()
+	q.Del("user")
+	q.Del("password")
+	u.User, u.RawQuery = nil, q.Encode()
+	return schemas.NewSecret(u.String())
 }
 
 // HasLedger reports whether a subscription's ledger is that of this process.

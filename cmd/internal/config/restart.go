@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // Waiting is a key of the files that a process does not take before it is started again: it goes on with what it had.
@@ -24,10 +26,10 @@ type Taking struct {
 // Take returns the configuration with which a process that runs c goes on when it has read another one, and what of that waits for its next
 // start. What waits keeps its value, for its own key alone: everything else is as it was read. What the process's roles do not use does not wait.
 //
-// These wait: the sections kafka (but for what references in its sasl lead to), postgres, listen, operator, intake (but for its public_url), agents (but
+// These wait: the sections kafka (but for what references in its sasl lead to), postgres (but for user and password), listen, operator, intake (but for its public_url), agents (but
 // for its secrets), alerts and telemetry; of a
 // source its topic and topics, and a body that the process has no room for; all of a destination with long where the process does not listen for results;
-// of a subscription its postgres, and all of one that names a source which is not shared with it, or names what is new and waits.
+// of a subscription its postgres (but for what a reference leads to as user and password), and all of one that names a source which is not shared with it, or names what is new and waits.
 func (c *Config) Take(read *Config, t Taking) (taken *Config, waits []Waiting) {
 	k := &taking{running: c, read: read, taken: read.copied(), uses: (&Options{Roles: t.Roles}).uses}
 	k.taken.ours, k.taken.chosen, k.taken.oneLedger = c.ours, c.chosen, c.oneLedger
@@ -76,7 +78,11 @@ func (k *taking) sections() {
 			agents, readAgents := k.running.Agents, k.taken.Agents
 			agents.Secrets, readAgents.Secrets = nil, nil // taken at once
 			before, read = reflect.ValueOf(&agents).Elem(), reflect.ValueOf(&readAgents).Elem()
-		case "postgres", "listen", "operator", "alerts", "telemetry":
+		case "postgres":
+			postgres, readPostgres := k.running.Postgres, k.taken.Postgres
+			postgres.URL, readPostgres.URL = withoutLogin(postgres.URL), withoutLogin(readPostgres.URL)
+			before, read = reflect.ValueOf(&postgres).Elem(), reflect.ValueOf(&readPostgres).Elem()
+		case "listen", "operator", "alerts", "telemetry":
 		default:
 			continue
 		}
@@ -84,11 +90,19 @@ func (k *taking) sections() {
 		if len(paths) == 0 {
 			continue
 		}
-		secrets, called := k.taken.Agents.Secrets, k.taken.Intake.PublicURL
+		secrets, called, url := k.taken.Agents.Secrets, k.taken.Intake.PublicURL, newestURL(k.running.Postgres.URL, k.taken.Postgres.URL)
 		other[i].value.Set(m.value)
-		k.taken.Agents.Secrets, k.taken.Intake.PublicURL = secrets, called
+		k.taken.Agents.Secrets, k.taken.Intake.PublicURL, k.taken.Postgres.URL = secrets, called, url
 		k.keep("", m.name, paths...)
 	}
+}
+
+// newestURL returns the URL of a ledger with the user and password that were read last; where read leads elsewhere, it waits whole.
+func newestURL(running, read schemas.Secret) schemas.Secret {
+	if withoutLogin(running) == withoutLogin(read) {
+		return read
+	}
+	return running
 }
 
 // long keeps what needs the URL for a result, where the process has none before its next start: a destination that is there stays as it was, and a
@@ -162,7 +176,13 @@ func (k *taking) ledger(team, name string, before *Subscription) {
 	s := *k.taken.Teams[team].Subscriptions[name]
 	path := "teams." + team + ".subscriptions." + name + ".postgres"
 	was, is := k.running.ledgerOf(namedSubscription{before, team, name}), k.taken.ledgerOf(namedSubscription{&s, team, name})
-	paths := differing(path, reflect.ValueOf(&before.Postgres).Elem(), reflect.ValueOf(&s.Postgres).Elem())
+	kept := before.Postgres
+	if was == is && kept != nil && s.Postgres != nil {
+		own := *kept
+		own.URL = newestURL(own.URL, s.Postgres.URL)
+		kept = &own
+	}
+	paths := differing(path, reflect.ValueOf(&kept).Elem(), reflect.ValueOf(&s.Postgres).Elem())
 	if was != is && len(paths) == 0 { // a process follows the reference to its own ledger alone
 		paths = []string{path + ".url"}
 	}
@@ -174,7 +194,7 @@ func (k *taking) ledger(team, name string, before *Subscription) {
 			k.waits = append(k.waits, Waiting{team, at})
 		}
 	}
-	s.Postgres = before.Postgres
+	s.Postgres = kept
 	k.taken.Teams[team].Subscriptions[name] = &s
 	k.taken.graft(k.running, path)
 }

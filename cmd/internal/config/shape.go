@@ -147,7 +147,7 @@ var shapes = map[reflect.Type]*shape{
 		{name: "rate", doc: "Authentic deliveries to all of its sources together, in each process with the intake role. What is over it is answered 429 and counted with reason team."},
 	}},
 	reflect.TypeFor[Postgres](): {doc: "The ledger.", fields: []field{
-		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate."},
+		{name: "url", doc: "Connection URL, postgres://...; needed by the stream role and by migrate. Another user or password in it, and files that it names (sslrootcert, passfile), need no restart."},
 		{name: "embedded", doc: "Instead of url, in a file for `forebay dev` alone, which brings a server; `forebay serve` refuses it.", def: "false"},
 		{name: "schema", shown: true, doc: "Postgres schema of the ledger.", def: "forebay"},
 		{name: "connections", doc: "Most connections of a process for its batches, claims and results; it makes ten more at most, for what operators look at and ask, what agents say and sweeps, and one for each attempt (concurrency) of destinations of type postgres without a database.", def: "8", minimum: 2},

@@ -114,6 +114,48 @@ func TestTake(t *testing.T) {
 	}
 }
 
+// TestTakeLogin: another user or password of a ledger is taken at once, also beside what waits; another place is not, with nothing of its login.
+func TestTakeLogin(t *testing.T) {
+	t.Parallel()
+	const first, second = "postgres://u:one@127.0.0.1/x?application_name=a", "postgres://v:two@127.0.0.1/x?application_name=a"
+	for _, tt := range []struct {
+		url, edit string // what the reference leads to, and what else changes
+		want      string
+		waits     int
+	}{
+		{second, "", second, 0},
+		{second, ", connections: 9", second, 1},
+		{strings.Replace(second, "127.0.0.1", "127.0.0.2", 1), "", first, 1},
+		{strings.Replace(second, "=a", "=b", 1), "", first, 1},
+	} {
+		for _, own := range []bool{false, true} {
+			of, o := "URL", Options{Roles: ServeRoles(), Run: true}
+			if own {
+				of, o.Subscriptions = "OWN", []string{"alpha.triage"}
+			}
+			read := func(url, edit string) *Config {
+				env := map[string]string{"URL": first, "OWN": first, of: url}
+				c, problems := load(strings.Replace(takeText, "${env:"+of+"}\"", "${env:"+of+"}\""+edit, 1), env, nil, o)
+				if len(problems) > 0 {
+					t.Fatal(problems)
+				}
+				return c
+			}
+			running := read(first, "")
+			taken, waits := running.Take(read(tt.url, tt.edit), Taking{Roles: o.Roles})
+			if got := taken.LedgerNow(running.Ledger()).URL.Reveal(); got != tt.want || len(waits) != tt.waits {
+				t.Errorf("of its own: %t, %s%s: it logs in by %s, and %v waits", own, tt.url, tt.edit, got, waits)
+			}
+			if own {
+				delete(taken.Teams["alpha"].Subscriptions, "triage")
+				if got := taken.LedgerNow(running.Ledger()).URL.Reveal(); got != first {
+					t.Errorf("a subscription that is taken out leaves %s", got)
+				}
+			}
+		}
+	}
+}
+
 // TestTakeLong: a process that does not listen for results takes no destination that reports them later; what names a new one stays as it was.
 func TestTakeLong(t *testing.T) {
 	t.Parallel()

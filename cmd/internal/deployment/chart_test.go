@@ -604,6 +604,38 @@ func TestExampleIsAConfiguration(t *testing.T) {
 	}
 }
 
+// TestAdminPod: the pod of the examples for an admin's commands has the file, the certificates and the image of the example's pods, and what its
+// command reads of the file.
+func TestAdminPod(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "deploy/helm/examples/admin.yaml"))
+	var pod object
+	if err == nil {
+		err = yaml.Unmarshal(text, &pod)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := manifests(t, "example")
+	stream, admin := pods(list)["stream"], at(pod, "spec", "containers")
+	for _, key := range []string{"image", "volumeMounts"} {
+		if got, want := fmt.Sprint(at(admin, key)), fmt.Sprint(at(stream, "spec", "containers", key)); got != want {
+			t.Errorf("%s is %s, want %s", key, got, want)
+		}
+	}
+	if got, want := fmt.Sprint(at(pod, "spec", "volumes")), fmt.Sprint(at(stream, "spec", "volumes")); got != want {
+		t.Errorf("volumes are %s, want %s", got, want)
+	}
+	if got, want := secretsOf(pod), "env forebay-admin, env forebay-db-app, file kafka-cluster-ca-cert"; got != want {
+		t.Errorf("it has %s, want %s", got, want)
+	}
+	_, err = config.Load(config.Options{Path: files(t, list, "stream"), Roles: []config.Role{config.RoleTopics, config.RoleMigrate},
+		Lookup: lookupIn(map[string]string{"FOREBAY_POSTGRES_URL": "postgres://h/d", "KAFKA_PASSWORD": "pencil"})})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // TestVersions: the chart is of the newest version in CHANGELOG.
 func TestVersions(t *testing.T) {
 	t.Parallel()

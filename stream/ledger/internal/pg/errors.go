@@ -34,6 +34,9 @@ func TroubleOf(err error) Trouble {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return Transient // nothing was sent
 	}
+	if _, ok := errors.AsType[unreadError](err); ok {
+		return Transient // as above: a file is there again soon
+	}
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		if IsRefusal(err) {
@@ -67,6 +70,11 @@ func Refuse(err error) error { return refusal{err} }
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
+
+// unreadError is the error of a connection that was not tried, because nobody could read as whom.
+type unreadError struct{ error }
+
+func (u unreadError) Unwrap() error { return u.error }
 
 // silence is the error of a deadline of ours: nobody knows whether the server has got what was sent.
 type silence struct {

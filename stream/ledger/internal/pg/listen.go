@@ -26,6 +26,9 @@ const BeatEvery = 500 * time.Millisecond
 func (p *Pool) listen(ctx context.Context, channel string, beat Beat, ready func(), hear func(payload string)) error {
 	cfg := p.Config().ConnConfig.Copy()
 	withWire(&cfg.Config)
+	if err := p.server.login(&cfg.Config); err != nil {
+		return err
+	}
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return err

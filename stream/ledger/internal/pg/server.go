@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
@@ -20,6 +21,7 @@ type Server struct {
 	url       schemas.Secret
 	deadlines Deadlines
 	may       func(network, address string) error
+	now       func() (schemas.Secret, error) // the URL as it is now; nil: as it was
 
 	mu          sync.Mutex
 	pools       []*Pool
@@ -34,6 +36,9 @@ func NewServer(url schemas.Secret, deadlines Deadlines) *Server {
 // Only has the server's connections made to addresses alone that may returns nil for; nil: to any. It is called before the first pool is made.
 func (s *Server) Only(may func(network, address string) error) { s.may = may }
 
+// Follow has new connections log in as the URL says that now returns; nil: as that of the start. It is called before the first pool is made.
+func (s *Server) Follow(now func() (schemas.Secret, error)) { s.now = now }
+
 // Deadlines are those of the server's sessions.
 func (s *Server) Deadlines() Deadlines { return s.deadlines }
 
@@ -41,12 +46,15 @@ func (s *Server) Deadlines() Deadlines { return s.deadlines }
 // and when others have taken over from its server, so no such session is used again.
 const readOnly = "25006"
 
+// errUnparsed is said in the place of pgx's error, which would repeat the URL.
+var errUnparsed = errors.New("postgres url cannot be parsed")
+
 // Pool makes a pool of at most conns connections, whose sessions have settings, and whose queries and transactions have the deadline within.
 // No connection is made before the first is needed.
 func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
 	cfg, err := pgxpool.ParseConfig(s.url.Reveal())
 	if err != nil {
-		return nil, errors.New("postgres url cannot be parsed") // pgx would repeat it
+		return nil, errUnparsed
 	}
 	settings = maps.Clone(settings)
 	settings[transactionTimeout] = Milliseconds(within * 9 / 10)
@@ -60,7 +68,10 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 	cfg.ConnConfig.DialFunc = only(s.deadlines.dialer(), s.may).DialContext
 	keeps := cfg.ConnConfig.OnPgError
 	cfg.ConnConfig.OnPgError = func(c *pgconn.PgConn, err *pgconn.PgError) bool { return err.Code != readOnly && keeps(c, err) }
-	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { withWire(&c.Config); return nil }
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		withWire(&c.Config)
+		return s.login(&c.Config)
+	}
 	cfg.ShouldPing = s.dead
 	made, err := pgxpool.NewWithConfig(ctx, cfg)
 	if err != nil {
@@ -71,6 +82,27 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 	defer s.mu.Unlock()
 	s.pools = append(s.pools, p)
 	return p, nil
+}
+
+// login has a connection log in as the URL says now, with the files that it names (certificates, a password file) as they are now: those of the
+// pool are of its start. Whoever has the URL change sees to it that it leads to the same place.
+func (s *Server) login(c *pgconn.Config) error {
+	url := s.url
+	if s.now != nil {
+		var err error
+		if url, err = s.now(); err != nil {
+			return unreadError{err}
+		}
+	}
+	now, err := pgconn.ParseConfig(url.Reveal())
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
+		return unreadError{fmt.Errorf("of the postgres url: %w", file)}
+	}
+	if err != nil {
+		return unreadError{errUnparsed}
+	}
+	c.User, c.Password, c.TLSConfig, c.Fallbacks = now.User, now.Password, now.TLSConfig, now.Fallbacks
+	return nil
 }
 
 // Pools returns the pools, in the order in which they were made.
