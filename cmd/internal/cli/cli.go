@@ -225,6 +225,7 @@ type env struct {
 	stderr  *hiding // Options.Stderr, whatever a configuration hides taken out
 	log     *slog.Logger
 	cut     bool // the list that was printed last has more than its page
+	byLine  bool // --watch writes the lines that are new
 }
 
 // exitError ends a command with this exit code. If err is nil, the command has printed already what went wrong.
