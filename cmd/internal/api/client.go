@@ -6,16 +6,19 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -88,9 +91,29 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte
 	return c.send(req)
 }
 
+// unanswered is the error of a request that was sent and has no answer: what it asks for may be done.
+type unanswered struct{ error }
+
+func (e *unanswered) Unwrap() error { return e.error }
+
+// Unanswered reports whether err is of a request that was sent and has no answer: what it asks for may be done.
+func Unanswered(err error) bool {
+	_, ok := errors.AsType[*unanswered](err)
+	return ok
+}
+
 // send sends a request and returns the body and the headers of its answer. An answer other than 200 is an error; where it says that the client
 // asks too often, the client waits.
 func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
+	var sent atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
+	none := func(format string, args ...any) error {
+		err := schemas.Errorf(schemas.Unavailable, "ask "+c.base, format, args...)
+		if sent.Load() {
+			return &unanswered{err}
+		}
+		return err
+	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
@@ -100,15 +123,15 @@ func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
 		resp, err = c.http.Do(req)
 	}
 	if ended := context.Cause(req.Context()); err != nil && ended != nil {
-		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w", ended) // says nothing of who is asked
+		return nil, nil, none("%w", ended) // says nothing of who is asked
 	}
 	if err != nil {
-		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w; is `forebay dev` or `forebay serve` running there? --url or FOREBAY_URL names another address", err)
+		return nil, nil, none("%w; is `forebay dev` or `forebay serve` running there? --url or FOREBAY_URL names another address", err)
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, nil, schemas.Errorf(schemas.Unavailable, "ask "+c.base, "%w", err)
+		return nil, nil, none("%w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, nil, c.problem(resp, body)

@@ -15,13 +15,16 @@ type ConfigDifference struct {
 	Reason  string `json:"reason"`  // needs_restart, or not_taken: the whole file, for its problems
 }
 
+// OfAll reports whether it is of every team: the main file was not taken, and with it no team's.
+func (d ConfigDifference) OfAll() bool { return d.Team == "" && d.Reason == "not_taken" }
+
 func (s *server) configDiff(ctx context.Context, _ *http.Request) (any, error) {
 	page := Page[ConfigDifference]{Items: []ConfigDifference{}}
 	if s.ConfigDiff != nil {
 		page.Items = append(page.Items, s.ConfigDiff()...)
 	}
 	if w := who(ctx); !w.All() {
-		page.Items = of(page.Items, func(i ConfigDifference) bool { return w.Of(i.Team) })
+		page.Items = of(page.Items, func(i ConfigDifference) bool { return i.OfAll() || w.Of(i.Team) })
 	}
 	return page, nil
 }

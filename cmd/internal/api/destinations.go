@@ -114,11 +114,16 @@ func withoutOthers(w *access.Who, i DestinationItem) *DestinationItem {
 	if i.Team == "" { // it has what other teams' actions met
 		i.URL, i.LastError = "", nil
 	}
-	i.Elsewhere = of(i.Elsewhere, func(subscription string) bool {
+	i.Elsewhere = ownOf(w, i.Elsewhere)
+	return &i
+}
+
+// ownOf returns those of subscriptions, TEAM.SUBSCRIPTION, that somebody may ask about.
+func ownOf(w *access.Who, subscriptions []string) []string {
+	return of(subscriptions, func(subscription string) bool {
 		team, _, _ := strings.Cut(subscription, ".")
 		return w.Of(team)
 	})
-	return &i
 }
 
 // seen reports whether who asks may see a destination: it is of one of its teams, or shared with one.

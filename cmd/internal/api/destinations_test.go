@@ -98,6 +98,19 @@ func TestPauseTakesNothingButItsRequest(t *testing.T) {
 	}
 }
 
+// Who asks for one team hears that the main file was not taken: no team's changes are.
+func TestDiffHasTheMainFileForAll(t *testing.T) {
+	t.Parallel()
+	main := ConfigDifference{Path: "forebay.yaml", Reason: "not_taken"}
+	s := &server{Config: Config{ConfigDiff: func() []ConfigDifference {
+		return []ConfigDifference{main, {Team: "pay", Path: "pay.yaml", Reason: "not_taken"}, {Path: "kafka.brokers", Reason: "needs_restart"}}
+	}}}
+	page, err := s.configDiff(context.WithValue(t.Context(), whoKey{}, &access.Who{Teams: []string{"acme"}}), nil)
+	if d := cmp.Diff(any(Page[ConfigDifference]{Items: []ConfigDifference{main}}), page); err != nil || d != "" {
+		t.Error(err, d)
+	}
+}
+
 // Who asks for one team is not told of other teams' subscriptions that use a shared destination in other processes.
 func TestSharedDestinationHidesOthersElsewhere(t *testing.T) {
 	t.Parallel()

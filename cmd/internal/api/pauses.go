@@ -19,6 +19,8 @@ type ScopeItem struct {
 	Name   string     `json:"name"`   // of the team or the agent
 	Teams  []string   `json:"teams"`  // whose work it stops; "*": all
 	Paused *PauseItem `json:"paused"` // null: it is not paused any more, or was not in a dry run
+	// Elsewhere are subscriptions of it in processes with another ledger, TEAM.SUBSCRIPTION: a pause is of one ledger.
+	Elsewhere []string `json:"elsewhere,omitempty"`
 }
 
 func (s *server) pauses(ctx context.Context, _ *http.Request) (any, error) {
@@ -26,7 +28,7 @@ func (s *server) pauses(ctx context.Context, _ *http.Request) (any, error) {
 	w := who(ctx)
 	items = of(items, func(i ScopeItem) bool { return w.OfAny(i.Teams) })
 	for n := range items {
-		items[n].Teams = w.Only(items[n].Teams)
+		items[n].Teams, items[n].Elsewhere = w.Only(items[n].Teams), ownOf(w, items[n].Elsewhere)
 	}
 	return listed(items, err)
 }
@@ -68,12 +70,12 @@ func (c *Client) Pauses(ctx context.Context) (Page[ScopeItem], error) {
 	return getJSON[Page[ScopeItem]](ctx, c, "/v1/pauses", nil)
 }
 
-// PauseScope pauses all, a team or an agent in all processes; a dry run changes nothing.
+// PauseScope pauses all, a team or an agent in all processes of the ledger; a dry run changes nothing.
 func (c *Client) PauseScope(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error) {
 	return postJSON[*ScopeItem](ctx, c, scopePath(scope, name)+"/pause", r)
 }
 
-// ResumeScope ends such a pause in all processes; a dry run changes nothing.
+// ResumeScope ends such a pause in all processes of the ledger; a dry run changes nothing.
 func (c *Client) ResumeScope(ctx context.Context, scope, name string, r PauseRequest) (*ScopeItem, error) {
 	return postJSON[*ScopeItem](ctx, c, scopePath(scope, name)+"/resume", r)
 }

@@ -115,16 +115,15 @@ func TestWhatWaitsIsOfThisLedger(t *testing.T) {
 	}
 }
 
-// A list of approvals says what another ledger has of it, and refuses a team that is none or is all in that ledger: an empty one would say that
-// nothing waits. So does the answer that there is no approval of an id.
-func TestApprovalsOfAnotherLedger(t *testing.T) {
-	t.Parallel()
+// besideOthers is a process whose ledger is acme.triage's; acme.fulfil and pay.bills have another.
+func besideOthers(t *testing.T) *App {
+	t.Helper()
 	place := newLedger(t)
 	l, err := ledger.Open(t.Context(), place.config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(l.Close)
 	const own = `postgres: {url: "postgres://u:p@db/own"}, `
 	r := deployment{t: t, text: fmt.Sprintf(deploymentText, "127.0.0.1:1", "postgres: {"+place.String()+"}", "http://127.0.0.1:1")}
 	r.text = strings.Replace(r.text, "fulfil: {", "fulfil: {"+own, 1) + "  pay:\n    subscriptions:\n      bills: {" + own + "sources: [acme/orders], begin: all, actions: [{name: run, to: log}]}\n    destinations: {log: {type: log}}\n"
@@ -132,7 +131,14 @@ func TestApprovalsOfAnotherLedger(t *testing.T) {
 	a := &App{stream: &streams{ledger: l}}
 	a.stream.a = a
 	a.current.Store(r.load(config.RoleStream))
-	s := &approvalsAPI{a}
+	return a
+}
+
+// A list of approvals says what another ledger has of it, and refuses a team that is none or is all in that ledger: an empty one would say that
+// nothing waits. So does the answer that there is no approval of an id.
+func TestApprovalsOfAnotherLedger(t *testing.T) {
+	t.Parallel()
+	s := &approvalsAPI{besideOthers(t)}
 	for team, want := range map[string]string{"": "[acme.fulfil pay.bills]", "acme": "[acme.fulfil]"} {
 		if page, err := s.Approvals(t.Context(), api.ApprovalFilter{Team: team}); err != nil || fmt.Sprint(page.Elsewhere) != want {
 			t.Errorf("team %q: without %v, %v, want %s", team, page.Elsewhere, err, want)
@@ -143,7 +149,7 @@ func TestApprovalsOfAnotherLedger(t *testing.T) {
 			t.Errorf("team %s: %+v, %v", team, page, err)
 		}
 	}
-	_, err = s.Approval(t.Context(), 7)
+	_, err := s.Approval(t.Context(), 7)
 	_, answered := s.AnswerApproval(t.Context(), 7, true, api.ApprovalRequest{DryRun: true})
 	for _, err := range []error{err, answered} {
 		if schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "there is no approval 7") || !strings.Contains(err.Error(), "another process has the ledger of acme.fulfil, pay.bills") {

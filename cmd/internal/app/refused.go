@@ -79,14 +79,15 @@ func refusedRow(path string, f refusedFile, runs bool, main string) api.Attentio
 	if f.line > 0 {
 		what += fmt.Sprintf(", the first in line %d", f.line)
 	}
+	var teams []string
 	team, goesOn := teamOf(path), "the team keeps what the file said before, and none of its changes is in force; it does not run after a start"
 	switch {
 	case filepath.Clean(path) == filepath.Clean(main):
-		team, goesOn = "", "it is the main file: no change of any file is in force, but for sources that are shared no more; no process starts with it"
+		team, teams, goesOn = "", []string{"*"}, "it is the main file: no change of any file is in force, but for sources that are shared no more; no process starts with it"
 	case !runs:
 		goesOn = "nothing of the team runs, and everything else does"
 	}
-	return api.AttentionItem{Kind: api.KindRefused, ID: filepath.Base(path), Team: team, Reason: "not_taken", Since: timeOrNull(f.since),
+	return api.AttentionItem{Kind: api.KindRefused, ID: filepath.Base(path), Team: team, Teams: teams, Reason: "not_taken", Since: timeOrNull(f.since),
 		Detail: fmt.Sprintf("%s, or what it refers to, has %s: %s. Once it is fixed, it is taken within seconds", path, what, goesOn), Command: "forebay config check -c " + quoted(main)}
 }
 

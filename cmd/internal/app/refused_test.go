@@ -35,6 +35,11 @@ func TestRefusedFiles(t *testing.T) {
 	if rows := waits(); len(rows) != 1 || time.Since(*rows[0].Since) < time.Hour {
 		t.Errorf("broken again: %+v", rows)
 	}
+	a.cfg.Path = "forebay.yaml"
+	a.Refused(config.Problems{{File: "forebay.yaml"}})
+	if rows := waits(); len(rows) != 1 || !rows[0].Of("acme") {
+		t.Errorf("the main file, which keeps every team from a change: %+v", rows)
+	}
 	a.Refused(nil)
 	if rows := waits(); len(rows) != 0 {
 		t.Errorf("mended: %+v", rows)

@@ -64,7 +64,7 @@ func (s *steeringAPI) Pauses(ctx context.Context) (items []api.ScopeItem, err er
 	}
 	for key, p := range standing {
 		if scope, name, ok := scopeOf(key); ok {
-			items = append(items, api.ScopeItem{Scope: scope, Name: name, Teams: teamsOfScope(s.a.file(), scope, name), Paused: pauseItem(p)})
+			items = append(items, api.ScopeItem{Scope: scope, Name: name, Teams: teamsOfScope(s.a.file(), scope, name), Paused: pauseItem(p), Elsewhere: outsideScope(s.a.file(), scope, name)})
 		}
 	}
 	order := []string{api.PauseAll, api.PauseTeam, api.PauseAgent}
@@ -162,7 +162,7 @@ func (s *steeringAPI) changeScope(ctx context.Context, scope, name string, dryRu
 			return nil, err
 		}
 	}
-	item := &api.ScopeItem{Scope: scope, Name: name, Teams: teamsOfScope(s.a.file(), scope, name)}
+	item := &api.ScopeItem{Scope: scope, Name: name, Teams: teamsOfScope(s.a.file(), scope, name), Elsewhere: outsideScope(s.a.file(), scope, name)}
 	if p, ok := standing[pauseKey(scope, name)]; ok {
 		item.Paused = pauseItem(p)
 	}
@@ -220,4 +220,18 @@ func teamsOfScope(file *config.Config, scope, name string) (teams []string) {
 	}
 	slices.Sort(teams)
 	return slices.Compact(teams)
+}
+
+// outsideScope returns the subscriptions that a pause does not stop although it names them, TEAM.SUBSCRIPTION: their ledger is another process's.
+func outsideScope(file *config.Config, scope, name string) (list []string) {
+	if scope != api.PauseAgent {
+		return file.Elsewhere(name)
+	}
+	for _, d := range file.AllDestinations() {
+		if cmp.Or(d.Agent, d.Name) == name {
+			list = append(list, file.UsedElsewhere(d)...)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }

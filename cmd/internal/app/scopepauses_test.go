@@ -1,6 +1,7 @@
 package app
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -119,6 +120,18 @@ func TestKillSwitch(t *testing.T) {
 	}
 	if _, err := asked.api.PauseScope(t.Context(), api.PauseTeam, "acne", by); schemas.KindOf(err) != schemas.NotFound || !strings.Contains(err.Error(), "acme") {
 		t.Errorf("another team: %v", err)
+	}
+}
+
+// A pause says which of its subscriptions it does not stop: their ledger is another process's.
+func TestPauseOfAnotherLedger(t *testing.T) {
+	t.Parallel()
+	a := besideOthers(t)
+	for scope, want := range map[[2]string]string{{api.PauseAll}: "[acme.fulfil pay.bills]", {api.PauseTeam, "acme"}: "[acme.fulfil]", {api.PauseAgent, "agent"}: "[acme.fulfil]"} {
+		item, err := (&steeringAPI{a}).PauseScope(t.Context(), scope[0], scope[1], api.PauseRequest{Reason: "x", By: "ann", DryRun: true})
+		if err != nil || fmt.Sprint(item.Elsewhere) != want {
+			t.Errorf("%q: not for %+v, %v, want %s", scope, item, err, want)
+		}
 	}
 }
 

@@ -40,7 +40,7 @@ func (c *attentionCmd) Run(e *env, client *api.Client) error {
 	} else if err := printList(e, api.Page[api.AttentionItem]{Items: found.Items}, func(i api.AttentionItem) string { return i.ID }, attentionColumns...); err != nil {
 		return err
 	}
-	if e.output == "table" || e.output == "wide" {
+	if !e.byLine {
 		c.summary(e, found)
 	}
 	return nil

@@ -32,6 +32,9 @@ type bulk[A any] struct {
 	states   map[string]int // how many answers have this state
 	movedOn  int            // how many items could not be changed any more when their request came: conflict or not found
 	refused  int            // how many requests were invalid or too large
+	unsure   int            // how many requests were sent and have no answer
+
+	elsewhere []string // subscriptions that the filter does not see: another process has their ledger
 }
 
 // request is the request for one item.
@@ -55,7 +58,7 @@ func (b *bulk[A]) run(id func(A) string, columns ...column[A]) error {
 	if b.isSingle() && err != nil {
 		return ofItem(err)
 	}
-	if failed := printList(b.env, api.Page[A]{Items: b.answers}, id, columns...); failed != nil {
+	if failed := printList(b.env, api.Page[A]{Items: b.answers, Elsewhere: b.elsewhere}, id, columns...); failed != nil {
 		return failed
 	}
 	fmt.Fprintln(b.env.Stderr, b.counts())
@@ -70,6 +73,9 @@ func (b *bulk[A]) run(id func(A) string, columns ...column[A]) error {
 func ofItem(err error) error {
 	if _, ok := errors.AsType[*api.AskedError](err); ok {
 		return &exitError{code: exitFailed, err: err}
+	}
+	if api.Unanswered(err) {
+		return fmt.Errorf("%w; it was sent and has no answer: perhaps it is asked for", err)
 	}
 	return err
 }
@@ -123,6 +129,10 @@ func (b *bulk[A]) send(r request[A]) error {
 		b.answers = append(b.answers, *answer)
 		return nil
 	}
+	if api.Unanswered(err) && !b.isSingle() {
+		b.unsure++
+		return fmt.Errorf("%s: %w", plain(r.name), err)
+	}
 	if b.env.ctx.Err() != nil || b.isSingle() {
 		return err
 	}
@@ -157,7 +167,8 @@ func (b *bulk[A]) counts() string {
 	add(b.states[api.StateAsked], "asked of their partitions' owners")
 	add(b.movedOn, "gone on by themselves or with another")
 	add(b.refused, "refused")
-	add(len(b.requests)-len(b.answers)-b.movedOn-b.refused, "not reached")
+	add(b.unsure, "without an answer, perhaps asked for")
+	add(len(b.requests)-len(b.answers)-b.movedOn-b.refused-b.unsure, "not reached")
 	for _, why := range slices.Sorted(maps.Keys(b.leftOut)) {
 		add(b.leftOut[why], "left out, "+why)
 	}

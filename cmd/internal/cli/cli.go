@@ -15,6 +15,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -225,6 +227,7 @@ type env struct {
 	stderr  *hiding // Options.Stderr, whatever a configuration hides taken out
 	log     *slog.Logger
 	cut     bool // the list that was printed last has more than its page
+	byLine  bool // --watch writes the lines that are new
 }
 
 // exitError ends a command with this exit code. If err is nil, the command has printed already what went wrong.
@@ -287,6 +290,9 @@ func Main(ctx context.Context, args []string, o Options) int {
 	if exited >= 0 {
 		return exited
 	}
+	if err == nil {
+		err = noEmptyFlags(parsed)
+	}
 	if err != nil {
 		fmt.Fprintf(o.Stderr, "forebay: %v; see `forebay --help`\n", err)
 		return exitUsage
@@ -336,6 +342,23 @@ func parse(parser *kong.Kong, args []string) (ctx *kong.Context, err error) {
 		}
 	}()
 	return parser.Parse(args)
+}
+
+// mayBeEmpty are the flags whose empty value on the command line has a meaning: as if the profile or the variable that is in force said nothing.
+var mayBeEmpty = []string{"profile", "url", "token-file"}
+
+// noEmptyFlags returns an error for a flag that is given with an empty value: what a script meant to say in a variable that is not set. A filter
+// would be none, and select all.
+func noEmptyFlags(parsed *kong.Context) error {
+	for _, p := range parsed.Path {
+		if p.Flag == nil || p.Resolved || slices.Contains(mayBeEmpty, p.Flag.Name) {
+			continue
+		}
+		if v := p.Flag.Target; (v.Kind() == reflect.String || v.Kind() == reflect.Slice) && v.Len() == 0 {
+			return fmt.Errorf("--%s is empty: give it a value, or leave it out", p.Flag.Name)
+		}
+	}
+	return nil
 }
 
 // newLogger makes the logger for --log-format and --log-level, whose values kong has checked.

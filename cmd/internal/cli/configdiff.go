@@ -21,7 +21,7 @@ func (c *configDiffCmd) Run(e *env, client *api.Client) error {
 	}
 	type item = api.ConfigDifference
 	if c.Team != "" {
-		page.Items = slices.DeleteFunc(page.Items, func(i item) bool { return i.Team != c.Team })
+		page.Items = slices.DeleteFunc(page.Items, func(i item) bool { return !i.OfAll() && i.Team != c.Team })
 	}
 	if len(page.Items) == 0 && e.output == "table" {
 		fmt.Fprintln(e.Stderr, "the process has all that the files have")

@@ -206,8 +206,13 @@ func (c *pauseFlags) change(e *env, do pauseCall, done string) error {
 		done = "resumed, but it stays paused with " + item.Paused.Scope + ": `" + item.Paused.Command("destinations", destinationID(*item)) + "`"
 	}
 	fmt.Fprintln(e.Stderr, done)
-	if len(item.Elsewhere) > 0 {
-		fmt.Fprintf(e.Stderr, "not for %s: another process has that ledger; tell that one, too, by --url\n", strings.Join(item.Elsewhere, ", "))
-	}
+	notFor(e, item.Elsewhere)
 	return nil
+}
+
+// notFor says on stderr which subscriptions a pause, or its end, is not for.
+func notFor(e *env, elsewhere []string) {
+	if len(elsewhere) > 0 {
+		fmt.Fprintf(e.Stderr, "not for %s: another process has that ledger; tell that one, too, by --url\n", strings.Join(elsewhere, ", "))
+	}
 }

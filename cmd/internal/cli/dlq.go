@@ -309,7 +309,8 @@ func (c *dlqAskFlags) run(e *env, client *api.Client, verb string, req api.DeadL
 	}
 	if !b.named {
 		found, p := int64(0), e.progress()
-		err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, c.DryRun, func(i *api.DeadLetterItem) error {
+		var err error
+		b.elsewhere, err = eachDeadLetter(e.ctx, client, c.deadLetterFilter, c.DryRun, func(i *api.DeadLetterItem) error {
 			if found++; p.due() {
 				p.say(found, 0, fmt.Sprintf("%d found", found))
 			}
@@ -372,25 +373,26 @@ var answerColumns = []column[api.DeadLetterAnswer]{
 }
 
 // eachDeadLetter calls do for every dead letter that a filter selects, page after page, until do returns an error. With behind, what waits
-// behind each is counted.
-func eachDeadLetter(ctx context.Context, client *api.Client, filter deadLetterFilter, behind bool, do func(*api.DeadLetterItem) error) error {
+// behind each is counted. elsewhere are the subscriptions that the filter does not see.
+func eachDeadLetter(ctx context.Context, client *api.Client, filter deadLetterFilter, behind bool, do func(*api.DeadLetterItem) error) (elsewhere []string, err error) {
 	query, err := filter.query(1000)
 	query.Uncounted = !behind
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for {
 		page, err := client.DeadLetters(ctx, query)
 		if err != nil {
-			return err
+			return elsewhere, err
 		}
+		elsewhere = page.Elsewhere
 		for n := range page.Items {
 			if err := do(&page.Items[n]); err != nil {
-				return err
+				return elsewhere, err
 			}
 		}
 		if page.Next == "" {
-			return nil
+			return elsewhere, nil
 		}
 		query.Cursor = page.Next
 		if query.Group != "" { // it may be cut off: further pages need the whole
@@ -431,7 +433,7 @@ func (c *dlqExportCmd) write(e *env, client *api.Client, w io.Writer) error {
 		total = c.total(e.ctx, client)
 		p.say(0, total, "0 written")
 	}
-	err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, false, func(i *api.DeadLetterItem) error {
+	elsewhere, err := eachDeadLetter(e.ctx, client, c.deadLetterFilter, false, func(i *api.DeadLetterItem) error {
 		rec, err := client.DeadRecord(e.ctx, i.ID)
 		if err != nil {
 			if schemas.KindOf(err) == schemas.NotFound {
@@ -452,5 +454,6 @@ func (c *dlqExportCmd) write(e *env, client *api.Client, w io.Writer) error {
 	})
 	p.clear()
 	fmt.Fprintf(e.Stderr, "%d written\n", written)
+	sayMore(e, api.Page[any]{Elsewhere: elsewhere})
 	return err
 }

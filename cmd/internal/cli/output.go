@@ -13,8 +13,8 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// printList prints a page in the form that -o asks for: columns make the table, id makes the lines of -o id. With a table, stderr
-// says if there is more than this page, or nothing at all.
+// printList prints a page in the form that -o asks for: columns make the table, id makes the lines of -o id. Where the form does not say that
+// there is more than this page, stderr does; with a table also that there is nothing at all.
 func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...column[T]) error {
 	if page.Items == nil {
 		page.Items = []T{}
@@ -31,6 +31,7 @@ func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...co
 				return err
 			}
 		}
+		sayMore(e, page)
 		return nil
 	case "yaml":
 		return printYAML(e.Stdout, page)
@@ -38,16 +39,26 @@ func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...co
 		for _, item := range page.Items {
 			fmt.Fprintln(e.Stdout, plain(id(item)))
 		}
+		sayMore(e, page)
 		return nil
 	}
 	if err := writeFitting(e.Stdout, page.Items, e.table(), columns); err != nil {
 		return err
 	}
-	if len(page.Elsewhere) > 0 {
-		fmt.Fprintf(e.Stderr, "without %s: another process has that ledger; ask that one, by --url\n", strings.Join(page.Elsewhere, ", "))
-	}
 	if len(page.Items) == 0 && page.Search == nil { // else it was said what was found
 		fmt.Fprintln(e.Stderr, "nothing to list")
+	}
+	sayMore(e, page)
+	return nil
+}
+
+// sayMore says on stderr what a page leaves out. Where lines are watched, it does not: they are followed, and would have it between them every time.
+func sayMore[T any](e *env, page api.Page[T]) {
+	if e.byLine {
+		return
+	}
+	if len(page.Elsewhere) > 0 {
+		fmt.Fprintf(e.Stderr, "without %s: another process has that ledger; ask that one, by --url\n", strings.Join(page.Elsewhere, ", "))
 	}
 	if page.Next != "" {
 		fmt.Fprintf(e.Stderr, "there is more: --cursor %s\n", page.Next)
@@ -55,7 +66,6 @@ func printList[T any](e *env, page api.Page[T], id func(T) string, columns ...co
 	if page.More {
 		fmt.Fprintf(e.Stderr, "these are %d, and there may be more: filters such as --subscription, --entity or --class find them\n", len(page.Items))
 	}
-	return nil
 }
 
 // none is a cell without a text.

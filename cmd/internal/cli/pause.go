@@ -85,5 +85,6 @@ func (c *steerFlags) change(e *env, do func(ctx context.Context, scope, name str
 		done = nothingChanged
 	}
 	fmt.Fprintln(e.Stderr, done)
+	notFor(e, item.Elsewhere)
 	return nil
 }

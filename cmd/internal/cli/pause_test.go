@@ -1,6 +1,38 @@
 package cli
 
-import "testing"
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/forebay-io/forebay/cmd/internal/api"
+)
+
+// A pause says whom it is not for, and what is different for one team has the main file.
+func TestWhatIsOfAllTeams(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := any(api.ScopeItem{Scope: api.PauseAll, Elsewhere: []string{"acme.pay"}})
+		if r.Method == http.MethodGet {
+			answer = api.Page[api.ConfigDifference]{Items: []api.ConfigDifference{{Path: "forebay.yaml", Reason: "not_taken"}, {Path: "kafka.brokers", Reason: "needs_restart"}, {Team: "pay", Path: "pay.yaml", Reason: "not_taken"}}}
+		}
+		json.NewEncoder(w).Encode(answer)
+	}))
+	defer s.Close()
+	for _, tt := range []struct{ args, out, err string }{
+		{"pause --all --reason x -o id", "all\n", "not for acme.pay: another process has that ledger"},
+		{"config diff --team acme -o id", "forebay.yaml\n", ""},
+	} {
+		var out, errs bytes.Buffer
+		code := Main(t.Context(), append(strings.Fields(tt.args), "--url", s.URL), Options{Stdout: &out, Stderr: &errs})
+		if code != exitOK || out.String() != tt.out || !strings.Contains(errs.String(), tt.err) {
+			t.Errorf("%s: %d %q %q", tt.args, code, out.String(), errs.String())
+		}
+	}
+}
 
 // What comes for a paused team is not decided: inbox list has nothing of it until the team is resumed, and pause says so.
 func TestPauseSaysWhatItStops(t *testing.T) {

@@ -26,6 +26,7 @@ type listener struct {
 	queries []string
 	asked   []string // "source event no_wait"
 	refuse  map[string]schemas.Kind
+	hangUp  string // on who asks this
 	state   string
 }
 
@@ -49,6 +50,9 @@ func (l *listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/") // v1 inbox team subscription source event redrive
 	name := parts[4] + " " + parts[5]
 	l.asked = append(l.asked, fmt.Sprintf("%s %t", name, req.NoWait))
+	if name == l.hangUp {
+		panic(http.ErrAbortHandler)
+	}
 	if kind, ok := l.refuse[name]; ok {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(400)
@@ -121,6 +125,13 @@ func TestRedriveEndsWhereNobodyAnswers(t *testing.T) {
 	code, out, errs := l.run(t, "--decision", "parked", "-o", "jsonl")
 	if code != exitFailed || !strings.Contains(errs, "3 selected, 1 done, 2 not reached") || !strings.Contains(errs, "because") || strings.Count(out, "\n") != 1 {
 		t.Errorf("%d %s %s", code, out, errs)
+	}
+	l.refuse, l.hangUp = nil, "orders b" // which has been asked
+	if code, _, errs := l.run(t, "--decision", "parked"); code != exitFailed || !containsAll(errs, "3 selected, 1 done, 1 without an answer, perhaps asked for, 1 not reached", "orders/0@2: ask ") {
+		t.Errorf("%d %s", code, errs)
+	}
+	if code, _, errs := l.run(t, "orders", "b"); code != exitFailed || !strings.Contains(errs, "perhaps it is asked for") {
+		t.Errorf("one alone: %d %s", code, errs)
 	}
 }
 

@@ -180,7 +180,7 @@ type subscriptionsAcceptCmd struct {
 	subscriptionArg
 	Topic     string `placeholder:"TOPIC" help:"Only this topic."`
 	Partition int32  `default:"-1" placeholder:"N" help:"Only this partition; needs --topic."`
-	Stop      int64  `placeholder:"ID" help:"Only this report: if another has replaced it, nothing is accepted."`
+	Stop      *int64 `placeholder:"ID" help:"Only this report: if another has replaced it, nothing is accepted."`
 	Reason    string `placeholder:"TEXT" help:"Why; kept in the ledger with who said so and when."`
 	DryRun    bool   `help:"Say what would be accepted and accept nothing."`
 }
@@ -191,19 +191,22 @@ func (c *subscriptionsAcceptCmd) Run(e *env, client *api.Client) error {
 	if err != nil {
 		return err
 	}
-	req := api.AcceptRequest{Topic: c.Topic, Stop: c.Stop, Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
+	req := api.AcceptRequest{Topic: c.Topic, Reason: strings.TrimSpace(c.Reason), By: whoAmI(), DryRun: c.DryRun}
 	switch {
 	case c.Partition >= 0 && c.Topic == "":
 		return usageError("--partition needs --topic")
 	case c.Partition < -1:
 		return usageError("--partition %d is not a partition", c.Partition)
-	case c.Stop < 0:
-		return usageError("--stop %d is not a report", c.Stop)
+	case c.Stop != nil && *c.Stop < 1: // 0 is all of them to the listener
+		return usageError("--stop %d is not a report", *c.Stop)
 	case req.Reason == "" && !c.DryRun:
 		return usageError("--reason is needed: it is kept with what is accepted (--dry-run shows what that is)")
 	}
 	if c.Partition >= 0 {
 		req.Partition = &c.Partition
+	}
+	if c.Stop != nil {
+		req.Stop = *c.Stop
 	}
 	page, err := client.Accept(e.ctx, team, name, req)
 	if err != nil {

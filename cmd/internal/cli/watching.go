@@ -38,7 +38,8 @@ func (e *env) watching(every time.Duration, run func() error) error {
 		e.Stdout, show = s, func() error { s.written = false; return nil }
 	} else {
 		var now bytes.Buffer
-		n := news{to: out, lines: e.output == "jsonl" || e.output == "id"}
+		e.byLine = e.output == "jsonl" || e.output == "id"
+		n := news{to: out, lines: e.byLine}
 		e.Stdout, show = &now, func() error {
 			defer now.Reset()
 			missed, err := n.write(now.Bytes())

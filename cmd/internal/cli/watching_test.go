@@ -52,7 +52,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestWatchACommand watches a list by the command line until it is interrupted.
+// TestWatchACommand watches a list by the command line until it is interrupted. What the list leaves out is not said between its lines.
 func TestWatchACommand(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -63,7 +63,7 @@ func TestWatchACommand(t *testing.T) {
 			stop()
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"items":[{"team":"acme","source":"orders-%d"}]}`, asked)
+		fmt.Fprintf(w, `{"items":[{"team":"acme","source":"orders-%d"}],"elsewhere":["acme.pay"]}`, asked)
 	}))
 	defer s.Close()
 	var out, errs bytes.Buffer

@@ -35,6 +35,7 @@ var (
 	traceID   = regexp.MustCompile(`trace [0-9a-f]{32}`)
 	trailing  = regexp.MustCompile(`(?m) +$`)
 	howFar    = regexp.MustCompile(`(?m)^\d+ of \d+\n`)
+	nextPage  = regexp.MustCompile(`(?m)^(there is more: --cursor )\S+$`)
 )
 
 // say writes a remark between two commands.
@@ -67,7 +68,7 @@ func (s *transcript) golden(name string) {
 	t := s.r.t
 	t.Helper()
 	text := strings.NewReplacer(append(s.names, s.r.team, "acme")...).Replace(s.text.String())
-	for re, by := range map[*regexp.Regexp]string{clockTime: "TIME", latency: " N ms", owner: "${1}OWNER", traceID: "trace ID", trailing: "", howFar: ""} {
+	for re, by := range map[*regexp.Regexp]string{clockTime: "TIME", latency: " N ms", owner: "${1}OWNER", traceID: "trace ID", trailing: "", howFar: "", nextPage: "${1}CURSOR"} {
 		text = re.ReplaceAllString(text, by)
 	}
 	text = strings.TrimPrefix(spaces.ReplaceAllString(text, "  "), "\n") // columns are as wide as names that differ
