@@ -344,8 +344,9 @@ func parse(parser *kong.Kong, args []string) (ctx *kong.Context, err error) {
 	return parser.Parse(args)
 }
 
-// mayBeEmpty are the flags whose empty value on the command line has a meaning: as if the profile or the variable that is in force said nothing.
-var mayBeEmpty = []string{"profile", "url", "token-file"}
+// mayBeEmpty are the flags whose empty value on the command line has a meaning: as if the profile or the variable that is in force said nothing, and
+// the first page.
+var mayBeEmpty = []string{"profile", "url", "token-file", "cursor"}
 
 // noEmptyFlags returns an error for a flag that is given with an empty value: what a script meant to say in a variable that is not set. A filter
 // would be none, and select all.
