@@ -404,7 +404,7 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 
 // endCompleted ends the rows of actions that a completion says are done. Versions up to November 2026 left such rows open, where a sink's
 // COMMIT had got no answer: counted as open and keeping their window, or listed as dead, while no lane ran them.
-const endCompleted = `-- endCompleted: one probe of actions_w{w}_pkey per action
+const endCompleted = `-- endCompleted: one probe of actions_w{w}_lane per action
 UPDATE actions_w{w} SET status = 'done', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN exported < deaths THEN packed END
 WHERE fence = $1 AND lane_seq = ANY ($2) AND open`
 
