@@ -201,7 +201,9 @@ func (t *claimTx) checkTopic(ctx context.Context) error {
 // commits nothing. t.c gets the epoch after the stored one, and Unclean if the former owner has not released; take writes them.
 func (t *claimTx) lockFence(ctx context.Context) error {
 	c, p := t.c, t.c.Partition
-	_, err := t.tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) VALUES ($1, $2, $3, $4)
+	// ON CONFLICT alone would use up an id with every claim, and a partition that stands still is claimed every few seconds.
+	_, err := t.tx.Exec(ctx, `INSERT INTO fences (subscription, topic, topic_id, partition) SELECT $1::int, $2::text, $3::uuid, $4::int
+		WHERE NOT EXISTS (SELECT FROM fences WHERE subscription = $1 AND topic_id = $3 AND partition = $4)
 		ON CONFLICT DO NOTHING`, t.n.id, p.Topic, [16]byte(p.TopicID), p.Number)
 	if err != nil {
 		return err
@@ -402,7 +404,7 @@ func loadMarks(ctx context.Context, tx pgx.Tx, win *windowSet, c *Claim) error {
 
 // endCompleted ends the rows of actions that a completion says are done. Versions up to November 2026 left such rows open, where a sink's
 // COMMIT had got no answer: counted as open and keeping their window, or listed as dead, while no lane ran them.
-const endCompleted = `-- endCompleted: one probe of actions_w{w}_pkey per action
+const endCompleted = `-- endCompleted: one probe of actions_w{w}_lane per action
 UPDATE actions_w{w} SET status = 'done', open = false, finished_at = now(), next_at = NULL, packed = CASE WHEN exported < deaths THEN packed END
 WHERE fence = $1 AND lane_seq = ANY ($2) AND open`
 

@@ -167,3 +167,24 @@ func TestBatchLocksProgressInOrder(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// A partition that stands still is claimed every few seconds, for ever: no claim but a fence's first one uses up an id.
+func TestClaimsUseUpNoIDs(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.claim(0)
+	ids := func() int64 {
+		return one[int64](f, `SELECT last_value FROM fences_id_seq`)
+	}
+	before := ids()
+	for range 10 {
+		f.standing(0) // of a claim that fails
+		f.claim(0)
+	}
+	if got := ids(); got != before {
+		t.Errorf("%d ids are used up", got-before)
+	}
+	if c := f.claim(1); one[int64](f, `SELECT id FROM fences WHERE partition = 1`) != int64(c.ID) {
+		t.Errorf("the new fence is %d", c.ID)
+	}
+}

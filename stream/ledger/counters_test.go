@@ -113,6 +113,15 @@ func TestCountersBegin(t *testing.T) {
 	if err != nil || len(used) != 1 || used[0].Used != 5 || used[0].Limit != 3 || used[0].Left <= 0 {
 		t.Errorf("%+v %v", used, err)
 	}
+	for _, tt := range []struct {
+		ahead, why string
+		want       int64
+	}{{"366 days", "the clock was set back", 0}, {"3660 days", "the clock was wrong", 5}} {
+		exec(`UPDATE counters SET at = at + interval '` + tt.ahead + `', until = until + interval '` + tt.ahead + `'`)
+		if got := count(t, l, ask)[0]; got.Units != tt.want || got.Used != 5 || tt.want > 0 && !got.Window.Equal(old.Window) {
+			t.Errorf("%s: %+v", tt.why, got)
+		}
+	}
 	exec(`UPDATE counters SET at = at - interval '732 days', until = until - interval '732 days'`)
 	exec(`INSERT INTO counters (name, at, used, cap, unit, granted, until) SELECT name || n, at, used, cap, unit, granted, until FROM counters, generate_series(1, 5) n`)
 	if err := l.ForgetCounters(t.Context(), 2); err != nil {
@@ -208,10 +217,17 @@ func TestCountersPour(t *testing.T) {
 	pour(3)
 	exec(`UPDATE counters SET at = at + interval '1 hour'`) // the clock was set back
 	pour(0)
+	exec(`UPDATE counters SET at = at + interval '3650 days'`) // the clock was wrong
+	pour(5)
+	pour(0)
 	exec(`UPDATE counters SET at = at - interval '3650 days'`)
 	pour(5)
 	if g := count(t, l, ledger.CounterAsk{Name: "b", Limit: 2, Per: day, Burst: 5, Want: -2, Force: true})[0]; g.Units != -2 {
 		t.Errorf("given back: %+v", g)
 	}
 	pour(2)
+	// The statement that had the row before began later: what it took is not given again, however short the time in which the bucket is full again.
+	ask.Per = 500 * time.Microsecond
+	exec(`UPDATE counters SET at = now() + interval '30 seconds', used = cap`)
+	pour(0)
 }

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
@@ -66,6 +67,19 @@ func TestPlacesOfACutLogThatWasLeftBySeek(t *testing.T) {
 	if got := one[string](f, `SELECT string_agg(convert_from(raw, 'UTF8'), ' ' ORDER BY raw) FROM rejected_records`); got != "first second" {
 		t.Errorf("rejected are %s", got)
 	}
+	if got := one[int](f, `SELECT count(*) FROM buffer WHERE log_offset < 0`); got != 1 {
+		t.Errorf("%d waiting events are out of the log", got)
+	}
+}
+
+// However much waits in a partition whose log was cut, the claim that goes on has the time for it.
+func TestPlacesOfACutLogHaveTheirTime(t *testing.T) {
+	t.Parallel()
+	f := setup(t).reopen(func(c *Config) { c.TxTimeout = 2 * time.Second })
+	f.apply(f.claim(0), seq(0, "a", 1), seq(1, "a", 3))
+	admin(t, f.cfg.URL.Reveal(), `SET search_path = `+f.cfg.Schema+`; CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(2.5); RETURN NEW; END $$;
+		CREATE TRIGGER slow BEFORE UPDATE ON buffer FOR EACH ROW EXECUTE FUNCTION slow()`) // a statement has 1.5 s, what waits for it 2
+	f.cut(2, 1)
 	if got := one[int](f, `SELECT count(*) FROM buffer WHERE log_offset < 0`); got != 1 {
 		t.Errorf("%d waiting events are out of the log", got)
 	}

@@ -94,6 +94,9 @@ func (t *claimTx) endStop(ctx context.Context, s *Stop, accepted int64) error {
 		return nil
 	}
 	if cutKinds[s.Kind] && s.Partition == c.Partition {
+		if err := t.tx.Unbounded(ctx); err != nil { // half a million events may wait
+			return err
+		}
 		if err := moveOutOfLog(ctx, t.tx, c, s.From); err != nil {
 			return err
 		}

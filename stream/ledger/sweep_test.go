@@ -236,6 +236,49 @@ func TestSubscriptionsAreSweptOnTheirOwn(t *testing.T) {
 	}
 }
 
+// What has locked the current window for long holds up the next one, and nothing else of the sweep. An autovacuum goes away once somebody has waited for
+// deadlock_timeout, as the session here does, and the rotation waits for that.
+func TestRotationOutlastsAnAutovacuum(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	c := f.claim(0)
+	a := f.apply(c, seq(0, "e", 1))
+	f.record(Result{Claim: c, LaneSeq: a.Actions[0].LaneSeq, Status: Done, Attempt: 1})
+	f.turnWindow()
+	if err := f.n.CaughtUp(t.Context(), time.Now(), []*Claim{c}); err != nil {
+		t.Fatal(err)
+	}
+	f.ageWindows(200 * time.Hour)
+	f.exec(`UPDATE windows SET opened_at = opened_at - interval '48 hours' WHERE state = 'current'`)
+	vacuum, locks := f.connect(), `BEGIN; LOCK TABLE `+one[string](f, `SELECT 'events_w' || id FROM windows WHERE state = 'current'`)+` IN SHARE UPDATE EXCLUSIVE MODE`
+	vacuums := func(sql string) {
+		t.Helper()
+		if _, err := vacuum.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	vacuums(locks)
+	if s := f.sweep(); s.Opened != nil || len(s.Dropped) != 1 {
+		t.Fatalf("opened %v, dropped %v", s.Opened, s.Dropped)
+	}
+	for opened := false; !opened; { // more than once only where this test is late to see that somebody waits
+		swept := make(chan struct{})
+		go func() {
+			defer close(swept)
+			s, err := f.l.Sweep(t.Context(), SweepConfig{})
+			if err != nil {
+				t.Error(err)
+			}
+			opened = err != nil || len(s.Opened) == 1
+		}()
+		f.waitForLock(`SELECT count(*) FROM pg_locks WHERE waitstart < clock_timestamp() - interval '1 second' AND $1 = ANY (pg_blocking_pids(pid))`, int32(vacuum.PgConn().PID()), swept)
+		vacuums(`COMMIT`)
+		if <-swept; !opened {
+			vacuums(locks)
+		}
+	}
+}
+
 // A window that somebody reads for long is not dropped, and nobody is made to wait for that.
 func TestDropQueuesNobodyBehindAReader(t *testing.T) {
 	t.Parallel()

@@ -45,7 +45,8 @@ type Grant struct {
 }
 
 // count gives out units. Each name is there once, and rows are locked in the order of their names. A window that has ended is as good as a
-// row that is not there; one that lies ahead, because the clock was set back, goes on.
+// row that is not there. One that lies ahead goes on, where the clock was set back, or another statement began later and had the row first; but
+// not one that is ahead by more than a window and a minute: it is from a clock that was wrong, and would count until its time comes.
 const count = `WITH asked AS (
     SELECT a.*, CASE WHEN a.drain > 0 THEN now() ELSE
                to_timestamp(0) + ((extract(epoch FROM now()) * 1000000)::bigint / a.per * a.per) * interval '1 microsecond' END AS at
@@ -55,13 +56,15 @@ INSERT INTO counters AS c (name, at, used, cap, unit, granted, until)
 SELECT a.name, a.at, g.granted * a.unit, a.cap, a.unit, g.granted, a.at + a.per * interval '1 microsecond'
 FROM asked a CROSS JOIN LATERAL (SELECT 0::bigint AS used, a.at AS since) d CROSS JOIN LATERAL (` + grant + `) g ORDER BY a.name
 ON CONFLICT (name) DO UPDATE SET (at, used, cap, unit, granted, until) = (
-    SELECT greatest(c.at, a.at), d.used + g.granted * a.unit, a.cap, a.unit, g.granted, greatest(c.at, a.at) + a.per * interval '1 microsecond'
+    SELECT d.since, d.used + g.granted * a.unit, a.cap, a.unit, g.granted, d.since + a.per * interval '1 microsecond'
     FROM asked a
+    CROSS JOIN LATERAL (SELECT c.at > a.at + (a.per + 60000000) * interval '1 microsecond' AS wrong) w
     CROSS JOIN LATERAL (SELECT CASE
+            WHEN w.wrong THEN 0
             WHEN a.drain > 0 THEN greatest(0, c.used - a.drain
                 * least(greatest(0, (extract(epoch FROM a.at - c.at) * 1000000)::bigint), c.used / a.drain + 1))
             WHEN c.at >= a.at THEN c.used
-            ELSE 0 END AS used, greatest(c.at, a.at) AS since) d
+            ELSE 0 END AS used, CASE WHEN w.wrong THEN a.at ELSE greatest(c.at, a.at) END AS since) d
     CROSS JOIN LATERAL (` + grant + `) g
     WHERE a.name = EXCLUDED.name)
 RETURNING name, granted, used, at, greatest(0, (extract(epoch FROM until - now()) * 1000000)::bigint)`

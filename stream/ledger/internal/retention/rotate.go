@@ -14,14 +14,15 @@ import (
 // forever is for how long a window is written if dedupe of its subscription never forgets.
 const forever = 90 * 24 * time.Hour
 
-// rotateLock bounds how long a rotation waits for batches, which end soon: the batches that come after it wait for it.
-const rotateLock = `SET LOCAL lock_timeout = '500ms'`
+// rotateLock bounds how long a rotation waits for batches, which end soon, and for an autovacuum, which gives way after deadlock_timeout (1 s): the
+// batches that come after the rotation wait for it. So it is tried once a sweep.
+const rotateLock = `SET LOCAL lock_timeout = '1500ms'`
 
 // rotate opens the next window once the current one has been written for its time, and creates the one after it. Batches
-// wait meanwhile: those in flight end first, those that come later see the new window.
+// wait meanwhile: those in flight end first, those that come later see the new window. Where something else has locked the current window
+// for longer, it returns 0 and no error.
 func (s *Sweeper) rotate(ctx context.Context, subscription int32) (opened int32, err error) {
-	err = s.hot.Transact(ctx, s.log, func(tx pgx.Tx) error {
-		opened = 0
+	err = pgx.BeginFunc(ctx, s.hot, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, rotateLock); err != nil {
 			return err
 		}
@@ -45,6 +46,10 @@ func (s *Sweeper) rotate(ctx context.Context, subscription int32) (opened int32,
 		opened, err = openNextWindow(ctx, tx, subscription, current)
 		return err
 	})
+	if pg.Locked(err) {
+		s.log.WarnContext(ctx, "dedupe window is locked by another session; a later sweep will open the next one", "error", pg.Redact(err))
+		return 0, nil
+	}
 	if err == nil && opened != 0 {
 		s.log.InfoContext(ctx, "dedupe window opened", "window", opened)
 	}

@@ -1,9 +1,10 @@
-// Package retention is how the ledger forgets: it opens dedupe windows, drops those that nothing needs any more, and deletes commands,
-// results and backfills that ended long ago. It needs two pools and the tables (internal/window), and has one function, Sweep.
+// Package retention is how the ledger forgets: it opens dedupe windows, drops those that nothing needs any more, deletes second keys and
+// sayings whose time has passed, and commands, results, backfills and approvals that ended long ago. It needs two pools and the tables
+// (internal/window), and has one function, Sweep.
 //
 //	rotate.go    opens the next window                           locks subscriptions, windows, events of the current one
 //	drop.go      finds the windows that can go, and drops them   locks the tables of a window
-//	forget.go    deletes commands, results and backfills
+//	forget.go    deletes second keys, sayings, commands, results, backfills and approvals; ends approvals that nobody answered in time
 //	failures.go  leaves out a subscription that fails again and again
 package retention
 
@@ -67,9 +68,9 @@ type subscription struct {
 	Name string // with its generation, unless that is 0
 }
 
-// Sweep opens new dedupe windows for all subscriptions, drops the tables of windows that are no longer needed, and deletes commands,
-// reports and backfills that ended long ago. A window is written for as long as dedupe remembers, and kept as long again: so there are mostly
-// three, the one that is written, the one before, and one that is about to be dropped.
+// Sweep opens new dedupe windows for all subscriptions, drops the tables of windows that are no longer needed, and deletes what else has
+// ended long ago (forget.go). A window is written for as long as dedupe remembers, and kept as long again: so there are mostly three, the one
+// that is written, the one before, and one that is about to be dropped.
 // A sweep is cheap when there is nothing to do. A failure of one subscription does not stop the others; a subscription that fails again
 // and again is left out of some sweeps.
 func (s *Sweeper) Sweep(ctx context.Context, cfg Config) (Swept, error) {
