@@ -31,10 +31,12 @@ func (b *Inbox) Ask(ctx context.Context, item Item, kind ledger.CommandKind, by,
 	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return 0, err
 	}
-	err = b.look.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
-		SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
-		WHERE fence = $1 AND log_offset = $2 AND event_key = $6 AND (decision = 'held' OR $3 = 'release') RETURNING id`,
-		item.Fence, item.Offset, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), [16]byte(item.Pointer.Key)).Scan(&id)
+	err = asking(ctx, b.look, op, ledger.AboutFences, []int32{item.Fence}, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `INSERT INTO commands (fence, kind, log_offset, event_key, entity, clock, asked_by, reason)
+			SELECT fence, $3, log_offset, event_key, entity, clock, $4, $5 FROM buffer
+			WHERE fence = $1 AND log_offset = $2 AND event_key = $6 AND (decision = 'held' OR $3 = 'release') RETURNING id`,
+			item.Fence, item.Offset, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), [16]byte(item.Pointer.Key)).Scan(&id)
+	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return 0, schemas.Errorf(schemas.Invalid, op, "it was read as %s (%s): only what still waits or is held can be released, and only what is held discarded",
@@ -130,12 +132,14 @@ func (b *Inbox) AskAction(ctx context.Context, id schemas.ActionID, kind ledger.
 		return 0, err
 	}
 	err = b.ledger.InWindowsOf(ctx, b.look, ref.Fence, func(windows []int32) error {
-		return b.look.QueryRow(ctx, ledger.OfWindows(windows, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
-			SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM {actions} a
-			JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
-			WHERE a.fence = $1 AND a.lane_seq = $2
-			ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL DO NOTHING RETURNING id`),
-			ref.Fence, ref.LaneSeq, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), d).Scan(&command)
+		return asking(ctx, b.look, op, ledger.AboutFences, []int32{ref.Fence}, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, ledger.OfWindows(windows, `INSERT INTO commands (fence, kind, lane_seq, event_key, entity, clock, asked_by, reason, detail)
+				SELECT a.fence, $3, a.lane_seq, a.event_key, e.entity, e.clock, $4, $5, $6 FROM {actions} a
+				JOIN {events} e ON e.window_id = a.event_window AND e.event_key = a.event_key
+				WHERE a.fence = $1 AND a.lane_seq = $2
+				ON CONFLICT (fence, lane_seq) WHERE lane_seq IS NOT NULL AND ended_at IS NULL DO NOTHING RETURNING id`),
+				ref.Fence, ref.LaneSeq, string(kind), ledger.Clean(by, 200), ledger.Clean(reason, 1000), d).Scan(&command)
+		})
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

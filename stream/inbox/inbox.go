@@ -28,6 +28,16 @@ type pool interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
 }
 
+// asking runs f, which writes an operator's word, in a transaction, unless the subscription is being moved: see [ledger.NotMoving].
+func asking(ctx context.Context, db pool, op, about string, of any, f func(tx pgx.Tx) error) error {
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		if err := ledger.NotMoving(ctx, tx, op, about, of); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+}
+
 // New returns the inbox of a ledger. It uses the ledger's connections, and need not be closed.
 func New(l *ledger.Ledger) *Inbox {
 	slow, look := l.ReadPools()

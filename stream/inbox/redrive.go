@@ -10,6 +10,7 @@ import (
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Redriven says that an operator had a quarantined record produced again, or discarded a rejected one.
@@ -35,7 +36,7 @@ func (b *Inbox) Redrive(ctx context.Context, item Item, by, reason string, once 
 		return schemas.Errorf(schemas.Conflict, op, "it is %s (%s), not quarantined", item.Decision, item.Reason)
 	}
 	produced := false
-	err := pgx.BeginFunc(ctx, b.slow, func(tx pgx.Tx) error {
+	err := asking(ctx, b.slow, op, ledger.AboutFences, []int32{item.Fence}, func(tx pgx.Tx) error {
 		raw, err := markRedriven(ctx, tx, item, ledger.Clean(by, 200), ledger.Clean(reason, 1000), once, op)
 		if err != nil {
 			return err
@@ -95,9 +96,13 @@ func (b *Inbox) Discard(ctx context.Context, item Item, by, reason string) error
 	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return err
 	}
-	marked, err := b.look.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5, discarded = true
-		WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision IN ('conflict', 'quarantined') AND redriven_at IS NULL`,
-		item.window, item.Fence, item.Offset, ledger.Clean(by, 200), ledger.Clean(reason, 1000))
+	var marked pgconn.CommandTag
+	err := asking(ctx, b.look, op, ledger.AboutFences, []int32{item.Fence}, func(tx pgx.Tx) (err error) {
+		marked, err = tx.Exec(ctx, `UPDATE rejected_records SET redriven_at = now(), redriven_by = $4, redriven_reason = $5, discarded = true
+			WHERE window_id = $1 AND fence = $2 AND log_offset = $3 AND decision IN ('conflict', 'quarantined') AND redriven_at IS NULL`,
+			item.window, item.Fence, item.Offset, ledger.Clean(by, 200), ledger.Clean(reason, 1000))
+		return err
+	})
 	switch {
 	case err != nil:
 		return ledger.Unavailable(op, err)

@@ -150,11 +150,14 @@ func (b *Inbox) Remembers(ctx context.Context, subscription string) (time.Time, 
 
 // SaveReplay stores a plan that is to be counted, and returns its id.
 func (b *Inbox) SaveReplay(ctx context.Context, r *Replay) (id int64, err error) {
-	err = b.look.QueryRow(ctx, `INSERT INTO replays (subscription, mode, filter, config, bounds, counts, rate, max_errors, planned_by, even_stale)
-		SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, $10 FROM subscriptions WHERE name = $1 AND generation = 0 RETURNING id`,
-		r.Subscription, string(r.Mode), r.Filter, r.Config, r.Bounds, r.Counts, r.Rate, r.MaxErrors, ledger.Clean(r.PlannedBy, 200), r.EvenStale).Scan(&id)
+	const op = "plan a replay"
+	err = asking(ctx, b.look, op, ledger.AboutSubscription, r.Subscription, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `INSERT INTO replays (subscription, mode, filter, config, bounds, counts, rate, max_errors, planned_by, even_stale)
+			SELECT id, $2, $3, $4, $5, $6, $7, $8, $9, $10 FROM subscriptions WHERE name = $1 AND generation = 0 RETURNING id`,
+			r.Subscription, string(r.Mode), r.Filter, r.Config, r.Bounds, r.Counts, r.Rate, r.MaxErrors, ledger.Clean(r.PlannedBy, 200), r.EvenStale).Scan(&id)
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, schemas.Errorf(schemas.NotFound, "plan a replay", "the ledger has no subscription %s: it never ran", r.Subscription)
+		return 0, schemas.Errorf(schemas.NotFound, op, "the ledger has no subscription %s: it never ran", r.Subscription)
 	}
 	if err != nil {
 		return 0, ledger.Unavailable("store the plan of a replay", err)
@@ -165,13 +168,18 @@ func (b *Inbox) SaveReplay(ctx context.Context, r *Replay) (id int64, err error)
 // CountReplay stores what was counted of a plan meanwhile: r as it is now, where the ledger has it as it was before. Kind Conflict says that
 // somebody else has counted on.
 func (b *Inbox) CountReplay(ctx context.Context, r *Replay, before []ReplayBounds, complete bool) error {
-	tag, err := b.look.Exec(ctx, `UPDATE replays SET bounds = $2, counts = $3, counted_at = CASE WHEN $4 THEN now() END
-		WHERE id = $1 AND counted_at IS NULL AND cancelled_at IS NULL AND bounds = $5`, r.ID, r.Bounds, r.Counts, complete, before)
+	op := fmt.Sprintf("count replay %d", r.ID)
+	var tag pgconn.CommandTag
+	err := asking(ctx, b.look, op, ledger.AboutReplay, r.ID, func(tx pgx.Tx) (err error) {
+		tag, err = tx.Exec(ctx, `UPDATE replays SET bounds = $2, counts = $3, counted_at = CASE WHEN $4 THEN now() END
+			WHERE id = $1 AND counted_at IS NULL AND cancelled_at IS NULL AND bounds = $5`, r.ID, r.Bounds, r.Counts, complete, before)
+		return err
+	})
 	if err != nil {
-		return ledger.Unavailable(fmt.Sprintf("count replay %d", r.ID), err)
+		return ledger.Unavailable(op, err)
 	}
 	if tag.RowsAffected() == 0 {
-		return schemas.Errorf(schemas.Conflict, fmt.Sprintf("count replay %d", r.ID), "somebody else counts it, or it was cancelled: `forebay replay get %d` shows it", r.ID)
+		return schemas.Errorf(schemas.Conflict, op, "somebody else counts it, or it was cancelled: `forebay replay get %d` shows it", r.ID)
 	}
 	return nil
 }
@@ -289,6 +297,9 @@ func mayStart(ctx context.Context, tx pgx.Tx, op string, r *Replay, skew time.Du
 	// The subscription's row comes first: of two starts one is made. Windows are locked so that none is dropped before the parts are there.
 	_, err := tx.Exec(ctx, `SELECT FROM subscriptions s WHERE s.id = (SELECT subscription FROM replays WHERE id = $1) FOR NO KEY UPDATE`, r.ID)
 	if err == nil {
+		err = ledger.NotMoving(ctx, tx, op, ledger.AboutReplay, r.ID)
+	}
+	if err == nil {
 		_, err = tx.Exec(ctx, `SELECT FROM replays WHERE id = $1 FOR NO KEY UPDATE`, r.ID)
 	}
 	if err == nil {
@@ -369,6 +380,9 @@ func (b *Inbox) cancelReplay(ctx context.Context, op string, id int64, by, reaso
 		return err
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx)) // after a commit it does nothing
+	if err := ledger.NotMoving(ctx, tx, op, ledger.AboutReplay, id); err != nil {
+		return err
+	}
 	// A step that is under way holds its part's row, and the second statement waits for it. FOR UPDATE in the first one would have a step
 	// that writes what refers to the replay wait for this in turn.
 	var started, over bool

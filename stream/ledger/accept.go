@@ -61,6 +61,9 @@ func (l *Ledger) Accept(ctx context.Context, f StopFilter, a Acceptance, dryRun 
 	}
 	var out []Stop
 	err := l.transact(ctx, func(tx pgx.Tx) (err error) {
+		if err := NotMoving(ctx, tx, op, AboutSubscription, f.Subscription); err != nil {
+			return err
+		}
 		if out, err = stops(ctx, tx, f, " FOR UPDATE OF k"); err != nil {
 			return err
 		}

@@ -286,6 +286,9 @@ func (l *Ledger) AnswerApproval(ctx context.Context, id int64, w ApprovalAnswer)
 	}
 	by, reason := pg.Clean(w.By, 200), pg.Clean(w.Reason, 1000)
 	err = pgx.BeginFunc(ctx, l.hot, func(tx pgx.Tx) error {
+		if err := NotMoving(ctx, tx, op, AboutApproval, id); err != nil {
+			return err
+		}
 		var late bool
 		if a, err = oneApproval(tx.Query(ctx, `SELECT `+approvalColumns+approvalTables+`WHERE p.id = $1 FOR UPDATE OF p`, id)); err == nil {
 			err = tx.QueryRow(ctx, `SELECT $1 <= now()`, a.ExpiresAt).Scan(&late)
@@ -393,13 +396,16 @@ func (l *Ledger) Approval(ctx context.Context, id int64) (Approval, error) {
 // they have refused for good.
 const unclosed = `state <> 'waiting' AND closed_at IS NULL AND tell_tries > 0 AND (told_at IS NOT NULL AND tell_at IS NULL OR tell_at <= now())`
 
+// notCopied leaves out approvals of subscriptions that are being moved: the other ledger would not know that they were told.
+const notCopied = `NOT EXISTS (SELECT FROM moves m JOIN subscriptions s ON s.name = m.subscription WHERE s.id = approvals.subscription)`
+
 // TakeUntold returns at most n questions of which their destinations are to be told now, and as many that have ended, of which they are to be told that,
 // and keeps them from other processes for as long as held: until [Ledger.EndTelling], or the process is killed meanwhile. Each counts as tried. A question
 // that has ended is not told any more. Kind: Unavailable.
 func (l *Ledger) TakeUntold(ctx context.Context, held time.Duration, n int) ([]Approval, error) {
 	rows, err := l.hot.Query(ctx, `WITH p AS (UPDATE approvals SET tell_at = now() + $1::bigint * interval '1 microsecond', tell_tries = tell_tries + 1, tell_first = coalesce(tell_first, now())
-			WHERE id = ANY (ARRAY(SELECT id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() ORDER BY tell_at LIMIT $2 FOR UPDATE SKIP LOCKED)
-				|| ARRAY(SELECT id FROM approvals WHERE `+unclosed+` ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
+			WHERE id = ANY (ARRAY(SELECT id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() AND `+notCopied+` ORDER BY tell_at LIMIT $2 FOR UPDATE SKIP LOCKED)
+				|| ARRAY(SELECT id FROM approvals WHERE `+unclosed+` AND `+notCopied+` ORDER BY id LIMIT $2 FOR UPDATE SKIP LOCKED)) RETURNING *)
 		SELECT `+approvalColumns+` FROM p JOIN subscriptions s ON s.id = p.subscription ORDER BY p.id`, held.Microseconds(), n)
 	return approvalsOf("take the questions that nobody was told of", rows, err)
 }

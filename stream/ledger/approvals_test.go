@@ -444,6 +444,11 @@ func TestUntold(t *testing.T) {
 		t.Errorf("another process takes it, too: %+v", other)
 	}
 	due(asked) // the process was killed
+	f.exec(`INSERT INTO moves (subscription, comes, other, other_name) VALUES ('acme.triage', false, gen_random_uuid(), 'o')`)
+	if moving := take(time.Hour); len(moving) != 0 {
+		t.Errorf("taken while its subscription is moved: %+v", moving)
+	}
+	f.exec(`DELETE FROM moves`)
 	again := take(time.Hour)
 	if len(again) != 1 || again[0].TellTries != 2 || !again[0].TellFirst.Equal(*got[0].TellFirst) {
 		t.Fatalf("after a kill: %+v", again)

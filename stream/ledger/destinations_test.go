@@ -239,7 +239,7 @@ func TestOutagesOfAnotherClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := pauses.New(pool)
+		s := pauses.New(pool, nil)
 		away := time.Now().Add(-10 * time.Minute)
 		since := away.Add(-10 * time.Minute)
 		for _, end := range []func() error{

@@ -71,7 +71,9 @@ func (l *Ledger) EndAbandoned(ctx context.Context, cmd Command) (id int64, err e
 		return 0, schemas.Errorf(schemas.Invalid, op, "nobody would run it")
 	}
 	err = l.transact(ctx, func(tx pgx.Tx) (err error) {
-		id, err = endAbandoned(ctx, tx, cmd)
+		if err = NotMoving(ctx, tx, op, AboutFences, []int32{cmd.Claim}); err == nil {
+			id, err = endAbandoned(ctx, tx, cmd)
+		}
 		return err
 	})
 	switch {

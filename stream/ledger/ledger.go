@@ -172,7 +172,10 @@ func Open(ctx context.Context, cfg Config) (*Ledger, error) {
 	l.presence = newPresence(l.quick, channel, cfg.Logger)
 	l.commandListeners = pg.NewListeners(l.hot, channel, l.presence, cfg.Logger)
 	l.presence.news.tell = l.commandListeners.Notify
-	l.sweeper, l.destinations, l.tokens = retention.New(l.hot, l.sweep, cfg.Logger), pauses.New(l.quick), access.New(l.look)
+	l.sweeper, l.tokens = retention.New(l.hot, l.sweep, cfg.Logger), access.New(l.look)
+	l.destinations = pauses.New(l.quick, func(ctx context.Context, tx pgx.Tx, op, subscription string) error {
+		return NotMoving(ctx, tx, op, AboutSubscription, subscription)
+	})
 	l.alerting, l.deciding, l.counting = alerts.New(l.quick), deciders.New(l.quick), counters.New(l.quick)
 	return l, nil
 }

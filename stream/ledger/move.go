@@ -85,6 +85,7 @@ func (p *MovePlan) blocked() string {
 
 // moveMark is a row of moves.
 type moveMark struct {
+	Name      string // of the subscription
 	Comes     bool
 	Other     [16]byte
 	OtherName string
@@ -102,9 +103,13 @@ func (m *moveMark) of(comes bool, other [16]byte) bool {
 
 // readMark returns the mark of a subscription; nil if there is none.
 func readMark(ctx context.Context, from querier, subscription string) (*moveMark, error) {
+	return markWhere(ctx, from, `subscription = $1`, subscription)
+}
+
+func markWhere(ctx context.Context, from querier, where string, of any) (*moveMark, error) {
 	m := &moveMark{}
-	err := from.QueryRow(ctx, `SELECT comes, other, other_name, began_at, ended_at, ids, stood, copied FROM moves WHERE subscription = $1`, subscription).
-		Scan(&m.Comes, &m.Other, &m.OtherName, &m.Began, &m.Ended, &m.IDs, &m.Stood, &m.Copied)
+	err := from.QueryRow(ctx, `SELECT subscription, comes, other, other_name, began_at, ended_at, ids, stood, copied FROM moves WHERE `+where, of).
+		Scan(&m.Name, &m.Comes, &m.Other, &m.OtherName, &m.Began, &m.Ended, &m.IDs, &m.Stood, &m.Copied)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -118,18 +123,42 @@ func notMoved(ctx context.Context, from querier, op, subscription string) error 
 	if err != nil || m == nil {
 		return err
 	}
-	say := func(format string, args ...any) error {
-		return pg.Refuse(schemas.Errorf(schemas.Unavailable, op, format, args...))
-	}
+	return pg.Refuse(schemas.Errorf(schemas.Unavailable, op, "%s", m.says()))
+}
+
+// says tells where the subscription is, and what to do to have it run.
+func (m *moveMark) says() string {
 	at := m.Began.UTC().Format(time.RFC3339)
 	switch {
 	case m.Comes:
-		return say("it is being moved here from %s since %s: it runs once `forebay subscriptions move %s` is through; run that again if it was broken off", m.OtherName, at, subscription)
+		return fmt.Sprintf("it is being moved here from %s since %s: it runs once `forebay subscriptions move %s` is through; run that again if it was broken off", m.OtherName, at, m.Name)
 	case m.Ended == nil:
-		return say("it is being moved to %s since %s, or is there already: run `forebay subscriptions move %s` again until it says that it is done, and run the subscription with the file that names that ledger",
-			m.OtherName, at, subscription)
+		return fmt.Sprintf("it is being moved to %s since %s, or is there already: run `forebay subscriptions move %s` again until it says that it is done, and run the subscription with the file that names that ledger",
+			m.OtherName, at, m.Name)
 	}
-	return say("it was moved to %s on %s: run it with the file that names that ledger, or bring it back with `forebay subscriptions move %s`", m.OtherName, at, subscription)
+	return fmt.Sprintf("it was moved to %s on %s: run it with the file that names that ledger, or bring it back with `forebay subscriptions move %s`", m.OtherName, at, m.Name)
+}
+
+// What an operator's word is about, for [NotMoving]: a subscription's name, fences (an array of their ids), an approval, a replay.
+const (
+	AboutSubscription = `SELECT $1`
+	AboutFences       = `SELECT s.name FROM fences f JOIN subscriptions s ON s.id = f.subscription WHERE f.id = ANY ($1)`
+	AboutApproval     = `SELECT s.name FROM approvals p JOIN subscriptions s ON s.id = p.subscription WHERE p.id = $1`
+	AboutReplay       = `SELECT s.name FROM replays r JOIN subscriptions s ON s.id = r.subscription WHERE r.id = $1`
+)
+
+// NotMoving returns why an operator's word on a subscription cannot be taken in this ledger, of kind Conflict: while it is moved, what is written here
+// would be lost where it is copied already. No move begins before tx ends.
+func NotMoving(ctx context.Context, tx pgx.Tx, op, about string, of any) error {
+	// The lock first, and then a statement of its own: one that waits for a lock goes on with what it saw before.
+	if _, err := tx.Exec(ctx, `SELECT FROM subscriptions WHERE name IN (`+about+`) ORDER BY id FOR KEY SHARE`, of); err != nil {
+		return err
+	}
+	m, err := markWhere(ctx, tx, `ended_at IS NULL AND subscription IN (`+about+`)`, of)
+	if err != nil || m == nil {
+		return err
+	}
+	return pg.Refuse(schemas.Errorf(schemas.Conflict, op, "%s; then ask again", m.says()))
 }
 
 // mover is a move under way, with a connection to each ledger that nobody else uses.
@@ -416,8 +445,12 @@ func (v *mover) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, where := range runs {
-			return schemas.Errorf(schemas.Conflict, "", "%s", where)
+		open, err := texts(ctx, tx, moveOpen, v.Subscription)
+		if err != nil {
+			return err
+		}
+		for _, why := range slices.Concat(runs, open) {
+			return schemas.Errorf(schemas.Conflict, "", "%s", why)
 		}
 		if err := v.mark(ctx, tx, false, v.To.id, v.ToName); err != nil {
 			return err

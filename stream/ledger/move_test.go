@@ -608,20 +608,48 @@ func TestMoveToALedgerThatIsRestored(t *testing.T) {
 func TestMoveFindsAChange(t *testing.T) {
 	t.Parallel()
 	f, g := movable(t), otherLedger(t)
-	m := f.move(g)
-	tables := 0
-	m.Progress = func(string, int64, int64) {
-		if tables++; tables == 12 {
-			f.exec(`UPDATE progress SET next_offset = next_offset + 1, high_offset = high_offset + 1, revision = revision + 1`)
+	f.exec(`INSERT INTO stops (subscription, topic, topic_id, partition, kind, from_offset, to_offset, resume_offset, records, detail, found_by)
+		SELECT subscription, topic, topic_id, partition, 'truncated', 8, 9, 9, 1, 'd', 'o' FROM fences WHERE subscription = $1 AND partition = 0`, f.n.id)
+	for _, change := range []string{
+		`UPDATE progress SET next_offset = next_offset + 1, high_offset = high_offset + 1, revision = revision + 1`,
+		`UPDATE approvals SET first_by = 'jo'`,
+		`UPDATE stops SET accepted_at = now(), accepted_by = 'jo', accepted_reason = 'r'`,
+		`UPDATE replays SET started_at = now(), started_by = 'jo', reason = 'r'`,
+		`UPDATE replays SET cancelled_at = now()`,
+	} {
+		m := f.move(g)
+		tables := 0
+		m.Progress = func(string, int64, int64) {
+			if tables++; tables == 12 {
+				f.exec(change)
+			}
 		}
-	}
-	if _, err := m.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "has changed while it was copied") {
-		t.Fatal(err)
+		if _, err := m.Run(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), "has changed while it was copied") {
+			t.Fatal(change, err)
+		}
 	}
 	want := f.content()
 	f.moveTo(g)
 	if d := cmp.Diff(want, g.content()); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestMoveLooksAgain: a replay that was started after the move has looked, and before it has locked the subscription, keeps it from beginning.
+func TestMoveLooksAgain(t *testing.T) {
+	t.Parallel()
+	f, g := movable(t), otherLedger(t)
+	v, state, end, err := f.move(g).start(t.Context())
+	if err != nil || state != MoveNew {
+		t.Fatal(state, err)
+	}
+	defer end()
+	id := f.replaying()
+	if err := v.begin(t.Context()); schemas.KindOf(err) != schemas.Conflict || !strings.Contains(err.Error(), fmt.Sprintf("replay %d is under way", id)) {
+		t.Error(err)
+	}
+	if got := f.runnable(); got != "" {
+		t.Error(got)
 	}
 }
 

@@ -27,8 +27,8 @@ const newsRead = `SELECT f.subscription, o.what, sum(o.id)::bigint AS n FROM (
 		UNION ALL SELECT 'replay', fence, replay FROM replay_parts WHERE ended_at IS NULL) AS o JOIN fences f ON f.id = o.fence
 	WHERE f.subscription = ANY ($1) GROUP BY f.subscription, o.what
 UNION ALL SELECT 0, '` + newsQuestions + `', sum(id)::bigint FROM (
-	SELECT 2 * id AS id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now()
-	UNION ALL SELECT 2 * id + 1 FROM approvals WHERE ` + unclosed + `) AS q HAVING count(*) > 0
+	SELECT 2 * id AS id FROM approvals WHERE state = 'waiting' AND tell_at <= now() AND expires_at > now() AND ` + notCopied + `
+	UNION ALL SELECT 2 * id + 1 FROM approvals WHERE ` + unclosed + ` AND ` + notCopied + `) AS q HAVING count(*) > 0
 UNION ALL SELECT 0, '` + newsPauses + `', hashtextextended(concat_ws('|',
 	(SELECT string_agg(d::text, ' ') FROM destinations d),
 	(SELECT concat(string_agg(id::text, ' ') FILTER (WHERE ended_at IS NULL), max(ended_at)) FROM pauses),

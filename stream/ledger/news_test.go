@@ -49,6 +49,8 @@ func TestBeatTellsWhatIsNew(t *testing.T) {
 			INSERT INTO replay_parts (replay, fence, topic_id, from_offset, to_offset, next_offset) SELECT id, $2, $3, 0, 1, 0 FROM r`, f.n.id, c.ID, [16]byte{1}), []string{own}},
 		{"a question", exec(`INSERT INTO approvals (subscription, action_id, action, destination, digest, entity, version, source, event_id, type, why, sends, roles, four_eyes, expires_at, tell_at)
 			VALUES ($1, $2, 'run', 'acme/x', decode(repeat('00', 32), 'hex'), 'e', '1', 's', 'i', 't', 'w', '', '{}', false, now() + interval '1 hour', now())`, f.n.id, [16]byte{2}), []string{newsQuestions}},
+		{"while its subscription is moved", exec(`INSERT INTO moves (subscription, comes, other, other_name) VALUES ('acme.triage', false, gen_random_uuid(), 'o')`), nil},
+		{"and no more", exec(`DELETE FROM moves`), []string{newsQuestions}},
 		{"that is told", exec(`UPDATE approvals SET tell_at = NULL, told_at = now()`), nil},
 		{"a new connection, with what is open", func() { l.do(l.Began) }, []string{own, own, own, newsPauses}},
 	} {

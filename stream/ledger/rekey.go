@@ -175,6 +175,9 @@ func (t *handing) lock(ctx context.Context) (old []int32, err error) {
 	if err := exactly(t.tx.Exec(ctx, `SELECT FROM subscriptions WHERE id = $1 FOR UPDATE`, t.subscription)); err != nil {
 		return nil, err
 	}
+	if err := NotMoving(ctx, t.tx, "", AboutSubscription, t.Reader.Subscription); err != nil {
+		return nil, err
+	}
 	old, err = ints(ctx, t.tx, `SELECT id FROM fences WHERE subscription = $1 AND topic_id = $2 ORDER BY id FOR UPDATE`, t.subscription, [16]byte(t.From.TopicID))
 	if err != nil {
 		return nil, err

@@ -87,7 +87,14 @@ func (l *Ledger) AskSeeks(ctx context.Context, seeks []SeekAsk, by, reason strin
 	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return nil, err
 	}
+	fences := make([]int32, len(seeks))
+	for i := range seeks {
+		fences[i] = seeks[i].Fence
+	}
 	err = l.transact(ctx, func(tx pgx.Tx) error {
+		if err := NotMoving(ctx, tx, op, AboutFences, fences); err != nil {
+			return err
+		}
 		ids = make([]int64, len(seeks))
 		for i, a := range seeks {
 			_, err := tx.Exec(ctx, `UPDATE seek_requests SET ended_at = now(), outcome = 'replaced' WHERE fence = $1 AND ended_at IS NULL`, a.Fence)

@@ -14,10 +14,15 @@ import (
 )
 
 // Store reads and writes these tables. Safe for concurrent use.
-type Store struct{ db *pg.Pool }
+type Store struct {
+	db        *pg.Pool
+	notMoving func(ctx context.Context, tx pgx.Tx, op, subscription string) error
+}
 
-// New returns a store on a pool.
-func New(db *pg.Pool) *Store { return &Store{db} }
+// New returns a store on a pool. notMoving refuses a change of a subscription that is being moved to another ledger.
+func New(db *pg.Pool, notMoving func(ctx context.Context, tx pgx.Tx, op, subscription string) error) *Store {
+	return &Store{db, notMoving}
+}
 
 // State is what is kept of a destination.
 type State struct {

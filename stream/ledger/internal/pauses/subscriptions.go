@@ -55,10 +55,20 @@ func (s *Store) PauseSubscription(ctx context.Context, name, by, reason string) 
 		return p, err
 	}
 	// The update changes nothing: with it, RETURNING returns the row that is there already.
-	err = s.db.QueryRow(ctx, `INSERT INTO subscription_pauses (subscription, paused_by, reason) VALUES ($1, $2, $3)
+	err = s.change(ctx, op, name, &p, `INSERT INTO subscription_pauses (subscription, paused_by, reason) VALUES ($1, $2, $3)
 		ON CONFLICT (subscription) WHERE ended_at IS NULL DO UPDATE SET paused_at = subscription_pauses.paused_at
-		RETURNING paused_at, paused_by, reason`, name, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&p.At, &p.By, &p.Reason)
+		RETURNING paused_at, paused_by, reason`, by, reason)
 	return p, pg.Unavailable(op, err)
+}
+
+// change runs a statement that pauses or resumes a subscription, unless that is being moved: its pause goes along.
+func (s *Store) change(ctx context.Context, op, name string, p *Pause, sql, by, reason string) error {
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if err := s.notMoving(ctx, tx, op, name); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, sql, name, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&p.At, &p.By, &p.Reason)
+	})
 }
 
 // ResumeSubscription ends the pause of a subscription and returns that pause. Errors are of kind Conflict if it is not paused, Invalid if
@@ -68,9 +78,8 @@ func (s *Store) ResumeSubscription(ctx context.Context, name, by, reason string)
 	if err := schemas.CheckRequest(op, by, reason); err != nil {
 		return p, err
 	}
-	err = s.db.QueryRow(ctx, `UPDATE subscription_pauses SET ended_at = now(), ended_by = $2, ended_reason = $3
-		WHERE subscription = $1 AND ended_at IS NULL RETURNING paused_at, paused_by, reason`,
-		name, pg.Clean(by, 200), pg.Clean(reason, 1000)).Scan(&p.At, &p.By, &p.Reason)
+	err = s.change(ctx, op, name, &p, `UPDATE subscription_pauses SET ended_at = now(), ended_by = $2, ended_reason = $3
+		WHERE subscription = $1 AND ended_at IS NULL RETURNING paused_at, paused_by, reason`, by, reason)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return p, schemas.Errorf(schemas.Conflict, op, "it is not paused")

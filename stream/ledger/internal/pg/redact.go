@@ -10,10 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Unavailable wraps an error of the database for the caller, without the secrets that may be in it; nil for nil.
+// Unavailable wraps an error of the database for the caller, without the secrets that may be in it; nil for nil. What was refused with a kind of its own
+// keeps it.
 func Unavailable(op string, err error) error {
 	if err == nil {
 		return nil
+	}
+	if _, ok := errors.AsType[*schemas.Error](err); ok && IsRefusal(err) {
+		return err
 	}
 	return &schemas.Error{Kind: schemas.Unavailable, Op: op, Err: Redact(err)}
 }
