@@ -201,7 +201,8 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 		return nil, nil, err
 	}
 	client, err := sinkapi.New(sinkapi.Config{Kind: preset, BaseURL: cmp.Or(c.APIURL, base), Headers: header, Secrets: []schemas.Secret{token},
-		AllowNetworks: networks, Version: build.Read().Version})
+		AllowNetworks: networks, Version: build.Read().Version,
+		MaxValue: int(2*to.MaxBody) + 1<<20, Timeout: longestPage}) // lists are written wider; what is above max_body the intake refuses, alone
 	if err != nil {
 		return nil, nil, usageError("--api-url: %w", err)
 	}

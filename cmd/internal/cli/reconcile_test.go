@@ -56,6 +56,10 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 	}
 	i := &reconciledIntake{source: source, brokers: "127.0.0.1:1"}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > source.MaxBody { // which it does not read
+			w.WriteHeader(http.StatusRequestEntityTooLarge)
+			return
+		}
 		body, _ := io.ReadAll(r.Body)
 		request := &verify.Request{Method: r.Method, Header: r.Header, Body: body}
 		i.mu.Lock()

@@ -15,6 +15,7 @@ import (
 // Bounds of reading a provider's log.
 const (
 	logPage     = 50 // GitHub and Stripe give 100 at most; such a page of Stripe's events may be larger than is read
+	longestPage = 2 * time.Minute
 	maxLogPages = 200
 	maxWaits    = 5             // of one call
 	longestWait = 2 * time.Hour // GitHub counts by the hour
