@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,6 +45,7 @@ type reconciledIntake struct {
 	events []string
 	status int // that everything is answered with; 0: 202 and 401
 
+	at      string                                      // listen.intake of the file
 	brokers string                                      // of the file
 	log     func(*schemas.Event)                        // takes what was accepted; nil: nobody does
 	answers func(w http.ResponseWriter, id string) bool // in its place, where it returns true; nil: never
@@ -87,6 +90,7 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintf(w, `{"id":%q}`, e.ID)
 	}))
+	i.at = i.Listener.Addr().String()
 	t.Cleanup(i.Close)
 	return i
 }
@@ -96,7 +100,7 @@ func (i *reconciledIntake) run(t *testing.T, preset, api, args string) (code int
 	t.Helper()
 	dir := t.TempDir()
 	yaml := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: %s, secrets: [%q]}}}}\n",
-		i.brokers, i.Listener.Addr(), preset, reconcileSecret)
+		i.brokers, i.at, preset, reconcileSecret)
 	file, token := filepath.Join(dir, "forebay.yaml"), filepath.Join(dir, "token")
 	for path, text := range map[string]string{file: yaml, token: reconcileToken + "\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -451,5 +455,38 @@ func TestReconcileWaits(t *testing.T) {
 		if got := waitFor(c.answer, 2, now); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestReconcileThroughNoProxy: the intake that listens at all addresses is not asked for through the proxy of this process's environment.
+func TestReconcileThroughNoProxy(t *testing.T) {
+	t.Parallel()
+	const inner = "FOREBAY_TEST_PROXIED"
+	if os.Getenv(inner) == "" { // Go reads the environment once
+		run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		run.Env = append(os.Environ(), inner+"=yes", "HTTP_PROXY=http://127.0.0.1:1", "NO_PROXY=")
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	intake := newReconciledIntake(t, "stripe")
+	everywhere, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := &http.Server{Handler: intake.Config.Handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = second.Serve(everywhere) }()
+	t.Cleanup(func() { _ = second.Close() })
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"data":[{"id":"evt_1","object":"event","created":%d,"data":{"object":{"id":"in_1","object":"invoice"}},"type":"invoice.paid"}],"has_more":false}`, time.Now().Unix())
+	}))
+	t.Cleanup(api.Close)
+	intake.at = strings.Replace(everywhere.Addr().String(), "[::]", "0.0.0.0", 1)
+	if code, _, errs := intake.run(t, "stripe", api.URL, ""); code != exitOK || len(intake.events) != 1 {
+		t.Errorf("exit %d, %d events\n%s", code, len(intake.events), errs)
+	}
+	if code, _, errs := intake.run(t, "stripe", api.URL, "--url http://"+intake.at); code != exitFailed || !strings.Contains(errs, "proxyconnect") && !strings.Contains(errs, "127.0.0.1:1") {
+		t.Errorf("an intake elsewhere is reached without the proxy that the environment names: exit %d\n%s", code, errs)
 	}
 }

@@ -139,7 +139,7 @@ func postMissed(e *env, to *namedSource, intake string, m *missed, header http.H
 		if err := to.address(r, time.Now(), to.Source, intake); err != nil {
 			return err
 		}
-		answer, err := delivery.Post(e.ctx, r, false)
+		answer, err := delivery.Post(e.ctx, r, intake == "")
 		if err != nil {
 			return schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err)
 		}
