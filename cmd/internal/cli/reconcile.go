@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -38,10 +39,10 @@ type sourcesReconcileCmd struct {
 	URL       string        `name:"url" help:"Base URL of the intake that what is fetched from Stripe and Shopify is posted to. Default: listen.intake of the configuration."`
 	DryRun    bool          `help:"List what would be asked for, and ask for nothing."`
 
-	never  map[string]bool // of a process that asks again and again: what was refused for good, which is not asked for any more; nil: by hand
-	rests  time.Time       // of such a process: since when it has its present file
-	secret schemas.Secret  // in the place of TokenFile
-	role   config.Role     // that reads the source's topics; empty: that of commands
+	settled map[string]bool // of a process that asks again and again: what the intake has taken, or was refused for good, which is not asked for any more; nil: by hand
+	rests   time.Time       // of such a process: since when it has the source as it is
+	secret  schemas.Secret  // in the place of TokenFile
+	role    config.Role     // that reads the source's topics; empty: that of commands
 }
 
 // missed is a delivery that has failed at the provider, or is still to come from it.
@@ -128,7 +129,12 @@ func (c *sourcesReconcileCmd) bring(e *env, to *namedSource) (list []*missed, mo
 		return nil, false, nil, err
 	}
 	key := func(m *missed) string { return m.ID + " " + m.At.String() }
-	list = slices.DeleteFunc(list, func(m *missed) bool { return c.never[key(m)] })
+	listed := map[string]bool{}
+	list = slices.DeleteFunc(list, func(m *missed) bool {
+		listed[key(m)] = true
+		return c.settled[key(m)]
+	})
+	maps.DeleteFunc(c.settled, func(k string, _ bool) bool { return !listed[k] }) // so that it grows no longer than the log
 	slices.SortStableFunc(list, func(a, b *missed) int { return a.At.Compare(b.At) })
 	for _, m := range list {
 		switch {
@@ -140,8 +146,8 @@ func (c *sourcesReconcileCmd) bring(e *env, to *namedSource) (list []*missed, mo
 			if stopped = log.bring(e, m); stopped != nil && m.Result == "" {
 				m.Result = missedLeft
 			}
-			if c.never != nil && stopped == nil && m.Result == delivery.Refused {
-				c.never[key(m)] = true
+			if c.settled != nil && stopped == nil && slices.Contains([]string{delivery.Event, delivery.Quarantined, delivery.Refused}, m.Result) {
+				c.settled[key(m)] = true
 			}
 		}
 	}

@@ -24,7 +24,7 @@ type reconciler struct {
 	asked   map[names.Name]time.Time // when it began last; of one goroutine
 	mu      sync.Mutex
 	running map[names.Name]bool
-	never   map[names.Name]map[string]bool // what was refused for good, by source, while the file is of
+	settled map[names.Name]map[string]bool // of sourcesReconcileCmd, by source, while the file is of
 	of      *config.Config
 	ofSince time.Time
 	all     sync.WaitGroup
@@ -88,24 +88,24 @@ func (r *reconciler) ends(of names.Name) {
 	delete(r.running, of)
 }
 
-// neverOf returns what earlier turns have been refused for good of a source, and since when the process has its file. Another file may change that: it begins with nothing.
-func (r *reconciler) neverOf(cfg *config.Config, of names.Name) (never map[string]bool, since time.Time) {
+// settledOf returns what is settled of a source by earlier turns, and since when the process has its file. Another file may change that: it begins with nothing.
+func (r *reconciler) settledOf(cfg *config.Config, of names.Name) (settled map[string]bool, since time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.of != cfg {
-		r.of, r.ofSince, r.never = cfg, time.Now(), map[names.Name]map[string]bool{}
+		r.of, r.ofSince, r.settled = cfg, time.Now(), map[names.Name]map[string]bool{}
 	}
-	if r.never[of] == nil {
-		r.never[of] = map[string]bool{}
+	if r.settled[of] == nil {
+		r.settled[of] = map[string]bool{}
 	}
-	return r.never[of], r.ofSince
+	return r.settled[of], r.ofSince
 }
 
 // ask asks for one source, and logs what came of it.
 func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcile) {
 	log := r.log.With("source", names.Source.Print(of))
 	c := sourcesReconcileCmd{Since: how.Since.Std(), Hook: how.Hook, APIURL: how.APIURL, secret: how.Token, role: config.RoleIntake}
-	c.never, c.rests = r.neverOf(cfg, of)
+	c.settled, c.rests = r.settledOf(cfg, of)
 	to, err := sourceIn(cfg, names.Source.Print(of))
 	var list []*missed
 	var more bool
