@@ -139,6 +139,7 @@ type fakeGitHub struct {
 	log     []githubAttempt // as it is listed
 	limited int             // requests that are answered with a limit first
 	asked   []string        // attempts that were asked for
+	reads   bool            // the token may read and no more, which GitHub answers 404
 }
 
 func newFakeGitHub(t *testing.T, intake *reconciledIntake, prefix string, log ...githubAttempt) *fakeGitHub {
@@ -167,7 +168,7 @@ func (f *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, f.prefix+"/deliveries")
 	switch {
-	case !ok:
+	case !ok, f.reads && r.Method == http.MethodPost:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintf(w, `{"message":"Not Found for %s"}`, r.Header.Get("Authorization")) // which it should not say
 	case r.Method == http.MethodGet && path == "":

@@ -87,7 +87,7 @@ func (a *askedAPI) judge(answer sinkapi.Answer, allowed []int) error {
 	case answer.Code == http.StatusUnauthorized, answer.Code == http.StatusForbidden:
 		return schemas.Errorf(schemas.Unauthenticated, op, "it answered %d: the token of --token-file has expired, or may not do this; %s", answer.Code, said(answer))
 	case answer.Code == http.StatusNotFound:
-		return schemas.Errorf(schemas.NotFound, op, "it answered 404: there is no such --hook, or the token of --token-file may not see it; %s", said(answer))
+		return schemas.Errorf(schemas.NotFound, op, "it answered 404: there is no such --hook, or the token of --token-file may not see it, or not have it deliver again; %s", said(answer))
 	}
 	return schemas.Errorf(schemas.Unavailable, op, "it answered %d%s: %s", answer.Code, answer.Redirect, said(answer))
 }

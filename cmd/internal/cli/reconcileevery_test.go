@@ -136,6 +136,14 @@ func TestReconcileRests(t *testing.T) {
 	if code, _, errs := intake.run(t, "github", f.URL, "--hook acme/shop/12"); code != exitFailed || len(f.asked) != 3 {
 		t.Errorf("by hand: exit %d, asked for %q\n%s", code, f.asked, errs)
 	}
+	f.reads, intake.status = true, 0
+	f.log = []githubAttempt{ago(3, "first", http.StatusBadGateway, 2*time.Hour), ago(4, "second", http.StatusBadGateway, time.Hour)}
+	turn("by a token that may only read")
+	if code, items, errs := intake.run(t, "github", f.URL, "--hook acme/shop/12"); code != exitNotFound || !slices.Equal(results(items), []string{"first left", "second left"}) {
+		t.Errorf("exit %d, %q\n%s", code, results(items), errs)
+	}
+	f.reads = false
+	turn("once it may", "3", "4")
 	intake.status = http.StatusServiceUnavailable
 	f.log = []githubAttempt{ago(5, "away", http.StatusBadGateway, time.Hour)}
 	turn("not there", "5")

@@ -132,13 +132,13 @@ func nextCursor(h http.Header, parameter string) string {
 	return u.Query().Get(parameter)
 }
 
-// bring implements deliveryLog: GitHub makes another attempt.
+// bring implements deliveryLog: GitHub makes another attempt. 404 speaks of the token: the hook has just listed the delivery.
 func (g *githubLog) bring(e *env, m *missed) error {
 	if err := g.limit.Wait(e.ctx); err != nil {
 		return err
 	}
 	answer, err := g.call(e, sinkapi.Call{Method: http.MethodPost, Path: append(slices.Clone(g.hook), "deliveries", strconv.FormatInt(m.last, 10), "attempts")},
-		http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusBadRequest)
+		http.StatusUnprocessableEntity, http.StatusBadRequest)
 	switch {
 	case err != nil:
 	case answer.Code/100 == 2:
