@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
@@ -134,6 +133,10 @@ func (s *stripeLog) bring(e *env, m *missed) error {
 
 // postMissed posts what was fetched to the intake, signed as the provider signs, and again when the intake wants to be asked later.
 func postMissed(e *env, to *namedSource, intake string, m *missed, header http.Header, body []byte) error {
+	if int64(len(body)) > to.MaxBody { // the intake would answer before it has read it all, and the answer may be lost with the connection
+		m.Result, m.Answer = delivery.Refused, tooLarge
+		return nil
+	}
 	for waits := 0; ; waits++ {
 		r := &verify.Request{Header: header.Clone(), Body: body}
 		if err := to.address(r, time.Now(), to.Source, intake); err != nil {
@@ -159,11 +162,11 @@ func postMissed(e *env, to *namedSource, intake string, m *missed, header http.H
 			return nil
 		}
 		m.Answer = clipped(answer.Body)
-		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, to, intake != "") })
 		if answer.Status == http.StatusRequestEntityTooLarge { // of this one alone
-			m.Answer = strings.TrimPrefix(why, ": ")
+			m.Answer = tooLarge
 			return nil
 		}
+		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, to, intake != "") })
 		// So would be those behind it, which may be of the same entity.
 		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; the same command goes on from there", plain(m.ID), why)}
 	}
