@@ -59,10 +59,6 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 	}
 	i := &reconciledIntake{source: source, brokers: "127.0.0.1:1"}
 	i.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > source.MaxBody { // which it does not read
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-			return
-		}
 		body, _ := io.ReadAll(r.Body)
 		request := &verify.Request{Method: r.Method, Header: r.Header, Body: body}
 		i.mu.Lock()
@@ -139,11 +135,12 @@ type fakeGitHub struct {
 	log     []githubAttempt // as it is listed
 	limited int             // requests that are answered with a limit first
 	asked   []string        // attempts that were asked for
-	reads   bool            // the token may read and no more, which GitHub answers 404
+	token   string
+	reads   bool // the token may read and no more, which GitHub answers 404
 }
 
 func newFakeGitHub(t *testing.T, intake *reconciledIntake, prefix string, log ...githubAttempt) *fakeGitHub {
-	f := &fakeGitHub{t: t, intake: intake, prefix: prefix, log: log}
+	f := &fakeGitHub{t: t, intake: intake, prefix: prefix, log: log, token: reconcileToken}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -152,7 +149,7 @@ func newFakeGitHub(t *testing.T, intake *reconciledIntake, prefix string, log ..
 func (f *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if got := r.Header.Get("Authorization"); got != "Bearer "+reconcileToken {
+	if got := r.Header.Get("Authorization"); got != "Bearer "+f.token {
 		f.t.Errorf("%s: authorization %q", r.URL, got)
 	}
 	if f.limited > 0 {

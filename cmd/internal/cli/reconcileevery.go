@@ -4,11 +4,13 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // reconcileLook is how often it is looked which sources are due: so soon a reload takes effect.
@@ -24,16 +26,21 @@ type reconciler struct {
 	asked   map[names.Name]time.Time // when it began last; of one goroutine
 	mu      sync.Mutex
 	running map[names.Name]bool
-	settled map[names.Name]map[string]bool // of sourcesReconcileCmd, by source, while the file is of
-	of      *config.Config
-	ofSince time.Time
+	settled map[names.Name]*settledSource
 	all     sync.WaitGroup
+}
+
+// settledSource is what is settled of a source while it is as it is.
+type settledSource struct {
+	source config.Source
+	since  time.Time
+	keys   map[string]bool // as of [sourcesReconcileCmd]
 }
 
 func newReconciler(ctx context.Context, e *env, file func() *config.Config) *reconciler {
 	quiet := *e
 	quiet.ctx, quiet.Stdout, quiet.Stderr = ctx, io.Discard, io.Discard
-	return &reconciler{e: &quiet, log: e.log, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}}
+	return &reconciler{e: &quiet, log: e.log, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}, settled: map[names.Name]*settledSource{}}
 }
 
 // run asks until the context ends. The first question about a source comes when it has been here for one interval: what is missed at a start is
@@ -88,24 +95,25 @@ func (r *reconciler) ends(of names.Name) {
 	delete(r.running, of)
 }
 
-// settledOf returns what is settled of a source by earlier turns, and since when the process has its file. Another file may change that: it begins with nothing.
-func (r *reconciler) settledOf(cfg *config.Config, of names.Name) (settled map[string]bool, since time.Time) {
+// settledOf returns what is settled of a source by earlier turns. A source that has changed begins with nothing, as the change may be what it needed; not one
+// with another token, which an app makes each ten minutes.
+func (r *reconciler) settledOf(of names.Name, source config.Source) *settledSource {
+	how := *source.Reconcile
+	how.Token, source.Reconcile = schemas.Secret{}, &how
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.of != cfg {
-		r.of, r.ofSince, r.settled = cfg, time.Now(), map[names.Name]map[string]bool{}
+	if s := r.settled[of]; s == nil || !reflect.DeepEqual(s.source, source) {
+		r.settled[of] = &settledSource{source, time.Now(), map[string]bool{}}
 	}
-	if r.settled[of] == nil {
-		r.settled[of] = map[string]bool{}
-	}
-	return r.settled[of], r.ofSince
+	return r.settled[of]
 }
 
 // ask asks for one source, and logs what came of it.
 func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcile) {
 	log := r.log.With("source", names.Source.Print(of))
 	c := sourcesReconcileCmd{Since: how.Since.Std(), Hook: how.Hook, APIURL: how.APIURL, secret: how.Token, role: config.RoleIntake}
-	c.settled, c.rests = r.settledOf(cfg, of)
+	settled := r.settledOf(of, *cfg.Teams[of.Team].Sources[of.Name])
+	c.settled, c.rests = settled.keys, settled.since
 	to, err := sourceIn(cfg, names.Source.Print(of))
 	var list []*missed
 	var more bool
