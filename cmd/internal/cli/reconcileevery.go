@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"reflect"
@@ -21,6 +22,7 @@ const reconcileLook = 5 * time.Second
 type reconciler struct {
 	e    *env // without output
 	log  *slog.Logger
+	path string                // of the file
 	file func() *config.Config // by which the process goes: with a topic that waits for its next start, not what it has not come to
 
 	asked   map[names.Name]time.Time // when it began last; of one goroutine
@@ -37,10 +39,10 @@ type settledSource struct {
 	keys   map[string]bool // as of [sourcesReconcileCmd]
 }
 
-func newReconciler(ctx context.Context, e *env, file func() *config.Config) *reconciler {
+func newReconciler(ctx context.Context, e *env, path string, file func() *config.Config) *reconciler {
 	quiet := *e
 	quiet.ctx, quiet.Stdout, quiet.Stderr = ctx, io.Discard, io.Discard
-	return &reconciler{e: &quiet, log: e.log, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}, settled: map[names.Name]*settledSource{}}
+	return &reconciler{e: &quiet, log: e.log, path: path, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}, settled: map[names.Name]*settledSource{}}
 }
 
 // run asks until the context ends. The first question about a source comes when it has been here for one interval: what is missed at a start is
@@ -118,9 +120,12 @@ func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcil
 	var list []*missed
 	var more bool
 	var stopped error
-	run := "forebay sources reconcile " + names.Source.Print(of) + " --token-file FILE"
+	run := fmt.Sprintf("forebay sources reconcile %s -c %s --since %s --token-file FILE", names.Source.Print(of), r.path, c.Since)
 	if how.Hook != "" {
 		run += " --hook " + how.Hook
+	}
+	if how.APIURL != "" {
+		run += " --api-url " + how.APIURL
 	}
 	if err == nil {
 		list, more, stopped, err = c.bring(r.e, to)

@@ -40,7 +40,7 @@ func TestReconcileEvery(t *testing.T) {
 	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}", reconcileToken, f.URL)))
 	var lines bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
-	r := newReconciler(ctx, &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, file.Load)
+	r := newReconciler(ctx, &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, "forebay.yaml", file.Load)
 	now := time.Now()
 	asked := func(at time.Duration, want ...string) {
 		t.Helper()
@@ -61,6 +61,13 @@ func TestReconcileEvery(t *testing.T) {
 	asked(time.Hour, "1", "5")
 	if len(intake.events) != 2 || strings.Contains(lines.String(), reconcileToken) || strings.Count(lines.String(), "source=acme/hooks missed=1") != 2 {
 		t.Errorf("%d events\n%s", len(intake.events), lines.String())
+	}
+	lines.Reset()
+	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/other/12, api_url: %q}", reconcileToken, f.URL)))
+	r.look(now.Add(70 * time.Minute))
+	asked(80*time.Minute, "1", "5")
+	if text := lines.String(); !strings.Contains(text, "reconcile.hook") || !strings.Contains(text, "reconcile.token") || strings.Contains(text, "--") {
+		t.Errorf("in the words of the command: %s", text)
 	}
 	f.Close()
 	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}", reconcileToken, f.URL)))
@@ -133,7 +140,7 @@ func TestReconcileRests(t *testing.T) {
 		}
 		return cfg
 	}
-	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, nil), load(reconcileToken, "", "")
+	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, "forebay.yaml", nil), load(reconcileToken, "", "")
 	turn := func(what string, want ...string) {
 		t.Helper()
 		f.asked = nil

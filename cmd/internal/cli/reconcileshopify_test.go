@@ -199,7 +199,7 @@ func TestReconcileShopify(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines bytes.Buffer
-	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, nil)
+	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, "forebay.yaml", nil)
 	for range 2 {
 		every.ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
 	}
