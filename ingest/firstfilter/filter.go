@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +59,7 @@ func options(url schemas.Secret) (rueidis.ClientOption, error) {
 type Filter struct {
 	c       Config
 	options rueidis.ClientOption
-	client  atomic.Pointer[rueidis.Client] // nil until the first connection
+	client  atomic.Pointer[rueidis.Client] // nil while there is no connection
 	breaker breaker
 	asking  chan struct{} // a slot each
 	entries chan entry
@@ -104,7 +105,7 @@ func (f *Filter) close() {
 	<-f.done
 }
 
-// run connects, and then enters keys.
+// run connects, and then enters keys, until the Redis takes none: another connection may lead to the one that does.
 func (f *Filter) run() {
 	defer close(f.done)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -112,8 +113,13 @@ func (f *Filter) run() {
 		if err == nil {
 			f.client.Store(&client)
 			f.works()
-			defer client.Close()
-			break
+			var some bool
+			some, err = f.fill(client)
+			f.client.Store(nil)
+			client.Close()
+			if some {
+				pause = firstPause
+			}
 		}
 		f.told(f.breaker.fails(time.Now(), true), err)
 		select {
@@ -122,18 +128,25 @@ func (f *Filter) run() {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// fill enters keys until the filter is closed, or the Redis has become a replica, which err says. some were entered.
+func (f *Filter) fill(client rueidis.Client) (some bool, err error) {
 	var keys []entry
 	for {
 		select {
 		case <-f.ctx.Done():
-			return
+			return some, nil
 		case e := <-f.entries:
 			keys = append(keys[:0], e)
 		}
 		for len(keys) < batch && len(f.entries) > 0 {
 			keys = append(keys, <-f.entries) // nobody else takes any
 		}
-		f.put(keys)
+		n, err := f.put(client, keys)
+		if some = some || n > 0; err != nil {
+			return some, err
+		}
 	}
 }
 
@@ -205,13 +218,12 @@ func (f *Filter) enter(key string, window time.Duration) {
 	f.entered.WithLabelValues("lost").Inc()
 }
 
-// put enters keys.
-func (f *Filter) put(keys []entry) {
+// put enters keys. An error is that the Redis is a replica now: it goes on to answer questions, and so nobody else would notice.
+func (f *Filter) put(client rueidis.Client, keys []entry) (entered int, replica error) {
 	if f.breaker.open(time.Now()) {
 		f.entered.WithLabelValues("lost").Add(float64(len(keys)))
-		return
+		return 0, nil
 	}
-	client := *f.client.Load()
 	commands := make(rueidis.Commands, len(keys))
 	for i, e := range keys {
 		commands[i] = client.B().Set().Key(e.key).Value("1").Px(e.window).Build()
@@ -220,11 +232,14 @@ func (f *Filter) put(keys []entry) {
 	defer cancel()
 	for _, r := range client.DoMulti(ctx, commands...) {
 		result := "entered"
-		if r.Error() != nil {
-			result = "lost"
+		if err := r.Error(); err == nil {
+			entered++
+		} else if result = "lost"; strings.HasPrefix(err.Error(), "READONLY") {
+			replica = err
 		}
 		f.entered.WithLabelValues(result).Inc()
 	}
+	return entered, replica
 }
 
 // works notes an answer, and logs it where the breaker was open.

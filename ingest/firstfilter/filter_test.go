@@ -426,6 +426,29 @@ func TestFullRedis(t *testing.T) {
 	}
 }
 
+// After a failover the old Redis may stay, as a replica that answers questions and takes no keys, on the connection that is open: another one leads to the new one.
+func TestRedisThatBecomesAReplica(t *testing.T) {
+	t.Parallel()
+	r := serve(t)
+	f := filter(r, nil)
+	f.works()
+	if err := r.do("REPLICAOF", "127.0.0.1", "1").Error(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(r.dir, "s"), filepath.Join(r.dir, "old")); err != nil {
+		t.Fatal(err)
+	}
+	primary := redis{t: t, dir: r.dir, args: r.args}
+	t.Cleanup(primary.kill)
+	primary.start()
+	f.works()
+	f.remembered(event("a", "1"))
+	f.take(event("a", "1"))
+	if f.under.records("a") != 1 {
+		t.Error("what the new one knows is not asked for")
+	}
+}
+
 // A password that is wrong, or a topic without an id, filters nothing, and the password is in no line.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()

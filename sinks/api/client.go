@@ -33,6 +33,8 @@ type Config struct {
 	Secrets []schemas.Secret
 	// AllowNetworks lists private networks that may be reached, and reached by plain http.
 	AllowNetworks []netip.Prefix
+	// MaxValue bounds a value that is read whole out of an answer, in bytes; default 512 KiB. An answer may be sixteen times as large.
+	MaxValue int
 	// Timeout bounds one call whatever its context says; default 30 s.
 	Timeout time.Duration
 	// Version is this binary's, for User-Agent; default "dev".
@@ -48,13 +50,14 @@ type Client struct {
 	headers http.Header
 	guarded *guard.Client
 	redact  *redact.Redactor
+	most    int // bytes of a value
 	now     func() time.Time
 }
 
 const (
-	// maxAnswer is how much of an answer is read out of which a [Call.Read] takes what it wants: a page of comments of GitHub or
-	// messages of Slack may be large.
-	maxAnswer = 8 << 20
+	// manyValues is how many of the largest values an answer may have out of which a [Call.Read] takes what it wants: a page of comments of GitHub
+	// or messages of Slack may be large.
+	manyValues = 16
 	// maxBody is how much of any other answer is read.
 	maxBody = 64 << 10
 )
@@ -69,7 +72,7 @@ func New(cfg Config) (*Client, error) {
 	if base.Path == "" {
 		base.Path = "/" // or paths are joined to one that is not absolute
 	}
-	c := &Client{Opaque: sink.Opaque(cfg.Kind + " destination"), base: base, headers: cfg.Headers.Clone(), now: cfg.Now, redact: redact.New(append(redact.Words(cfg.Secrets...), redact.URL(base)...)...)}
+	c := &Client{Opaque: sink.Opaque(cfg.Kind + " destination"), base: base, headers: cfg.Headers.Clone(), now: cfg.Now, most: cmp.Or(cfg.MaxValue, maxValue), redact: redact.New(append(redact.Words(cfg.Secrets...), redact.URL(base)...)...)}
 	if c.now == nil {
 		c.now = time.Now
 	}
@@ -78,7 +81,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c.headers.Set("User-Agent", "Forebay/"+cmp.Or(cfg.Version, "dev"))
 	if c.guarded, err = guard.New(guard.Config{
-		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, MaxResponse: maxAnswer,
+		AllowNetworks: cfg.AllowNetworks, Timeout: cfg.Timeout, MaxResponse: manyValues * int64(c.most),
 	}); err != nil {
 		return nil, err
 	}
@@ -131,7 +134,7 @@ func (c *Client) Do(ctx context.Context, call Call) (Answer, error) {
 	a := Answer{Code: resp.StatusCode, Header: resp.Header, Redirect: guard.Location(resp), Ahead: ahead(resp.Header, c.now())}
 	body := &window{from: resp.Body, left: maxBody, keep: c.redact.Limit()}
 	if call.Read != nil && sink.ClassOfStatus(resp.StatusCode) == sink.ClassOK {
-		a.Broken = call.Read(newList(body))
+		a.Broken = call.Read(newList(body, c.most))
 		body.left = redact.Drain
 		_, _ = io.Copy(io.Discard, body)
 	} else {

@@ -8,8 +8,8 @@ import (
 	"github.com/forebay-io/forebay/sinks/guard"
 )
 
-// maxValue bounds a value that is read whole out of an answer, in bytes: an issue with the longest text that GitHub takes, or a
-// message with the most blocks that Slack does.
+// maxValue bounds a value that is read whole out of an answer, in bytes, unless [Config.MaxValue] says otherwise: an issue with the longest text
+// that GitHub takes, or a message with the most blocks that Slack does.
 const maxValue = 512 << 10
 
 // MaxLook is what reading an answer value by value takes in memory at most: the decoder's buffer, which doubles until a value fits, and
@@ -20,15 +20,16 @@ const MaxLook = 3 * maxValue
 type List struct {
 	dec  *json.Decoder
 	body *window
+	most int // bytes of a value
 }
 
-func newList(body *window) *List {
-	return &List{dec: json.NewDecoder(body), body: body}
+func newList(body *window, most int) *List {
+	return &List{dec: json.NewDecoder(body), body: body, most: most}
 }
 
 // Decode reads the next value.
 func (l *List) Decode(into any) error {
-	l.body.left = maxValue
+	l.body.left = l.most
 	return l.dec.Decode(into)
 }
 
@@ -49,9 +50,9 @@ func (l *List) Object(visit func(key string) error) error {
 	})
 }
 
-// eachIn calls visit for each element of the next value, which begins with begin or is null. Each value may take maxValue bytes of its own.
+// eachIn calls visit for each element of the next value, which begins with begin or is null. Each value may take as many bytes of its own as one may have.
 func (l *List) eachIn(begin json.Delim, visit func() error) error {
-	l.body.left = maxValue
+	l.body.left = l.most
 	switch t, err := l.dec.Token(); {
 	case err != nil:
 		return err
@@ -61,7 +62,7 @@ func (l *List) eachIn(begin json.Delim, visit func() error) error {
 		return errShape
 	}
 	for l.dec.More() {
-		l.body.left = maxValue
+		l.body.left = l.most
 		if err := visit(); err != nil {
 			return err
 		}
@@ -73,7 +74,7 @@ func (l *List) eachIn(begin json.Delim, visit func() error) error {
 // Skip reads over the next value.
 func (l *List) Skip() error {
 	for depth := 0; ; {
-		l.body.left = maxValue
+		l.body.left = l.most
 		t, err := l.dec.Token()
 		if err != nil {
 			return err

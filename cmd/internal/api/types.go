@@ -183,7 +183,7 @@ type SourceItem struct {
 	URL      string `json:"url,omitempty"` // that the provider calls, where the file says it
 	Topic    string `json:"topic"`
 	MaxBody  int64  `json:"max_body"`
-	Keys     int    `json:"keys"`     // how many secrets it has
+	Keys     int    `json:"keys"`     // how many secrets it has that have not ended
 	Sequence bool   `json:"sequence"` // its versions are of kind sequence
 	// Share has the other teams that may read it; "*": all.
 	Share []string `json:"share,omitempty"`
@@ -210,6 +210,7 @@ type SecretItem struct {
 	Since    time.Time  `json:"since"`
 	Verified int64      `json:"verified"`
 	LastUsed *time.Time `json:"last_used"` // null: it has verified nothing
+	Until    *time.Time `json:"until"`     // when it ends; null: never
 }
 
 // SkewItem is how far the times of signing of the last verified deliveries were behind the process's clock, below zero ahead of it. The least

@@ -107,24 +107,28 @@ func limiter(r *config.Rate, before *rate.Limiter) *rate.Limiter {
 
 // sourceItems lists the sources for the API. A process with the intake role adds what their secrets have verified.
 func (a *App) sourceItems() []api.SourceItem {
-	items := sourceItems(a.file())
+	file := a.file()
+	items := sourceItems(file)
 	if a.intake == nil {
 		return items
 	}
 	for i := range items {
 		if s, ok := a.intake.sources.find(items[i].Team, items[i].Source); ok {
 			n := s.Keys.Counts()
-			items[i].Seen = seenItem(&n)
+			items[i].Seen = seenItem(&n, file.Teams[items[i].Team].Sources[items[i].Source].Secrets)
 		}
 	}
 	return items
 }
 
-// seenItem returns what a source's secrets have verified as the API has it.
-func seenItem(n *ingest.KeyCounts) *api.SeenItem {
+// seenItem returns what a source's secrets have verified as the API has it. Those of the file are the same, unless it has just changed.
+func seenItem(n *ingest.KeyCounts, secrets []config.SourceSecret) *api.SeenItem {
 	seen := &api.SeenItem{Verified: n.Verified, Refused: n.Refused, VerifiedAt: timeOrNull(n.VerifiedAt), Mismatches: n.Mismatches, MismatchedAt: timeOrNull(n.MismatchedAt)}
-	for _, s := range n.Secrets {
+	for i, s := range n.Secrets {
 		seen.Secrets = append(seen.Secrets, api.SecretItem{Since: s.Since, Verified: s.Verified, LastUsed: timeOrNull(s.LastUsed)})
+		if len(secrets) == len(n.Secrets) {
+			seen.Secrets[i].Until = timeOrNull(secrets[i].Until())
+		}
 	}
 	if s := n.Skew; s.Of > 0 {
 		seen.Skew = &api.SkewItem{Deliveries: s.Of, Least: s.Least.Seconds(), Most: s.Most.Seconds()}
@@ -212,8 +216,9 @@ func sourceItems(c *config.Config) []api.SourceItem {
 	for _, team := range slices.Sorted(maps.Keys(c.Teams)) {
 		for _, name := range slices.Sorted(maps.Keys(c.Teams[team].Sources)) {
 			s := c.Teams[team].Sources[name]
+			taken := slices.DeleteFunc(slices.Clone(s.Secrets), func(s config.SourceSecret) bool { return !s.Until().IsZero() && !time.Now().Before(s.Until()) })
 			items = append(items, api.SourceItem{People: peopleOf(c, team, ""), Team: team, Source: name, Preset: s.Preset, Path: "/v1/in/" + team + "/" + name, URL: s.PublicURL,
-				Topic: s.Topic, MaxBody: c.MaxBody(team, name), Keys: len(s.Secrets), Sequence: s.Sequence(), Share: s.Share})
+				Topic: s.Topic, MaxBody: c.MaxBody(team, name), Keys: len(taken), Sequence: s.Sequence(), Share: s.Share})
 		}
 	}
 	return items

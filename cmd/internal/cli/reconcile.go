@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -38,10 +40,10 @@ type sourcesReconcileCmd struct {
 	URL       string        `name:"url" help:"Base URL of the intake that what is fetched from Stripe and Shopify is posted to. Default: listen.intake of the configuration."`
 	DryRun    bool          `help:"List what would be asked for, and ask for nothing."`
 
-	never  map[string]bool // of a process that asks again and again: what was refused for good, which is not asked for any more; nil: by hand
-	rests  time.Time       // of such a process: since when it has its present file
-	secret schemas.Secret  // in the place of TokenFile
-	role   config.Role     // that reads the source's topics; empty: that of commands
+	settled map[string]bool // of a process that asks again and again: what the intake has taken, or was refused for good, which is not asked for any more; nil: by hand
+	rests   time.Time       // of such a process: since when it has the source as it is
+	secret  schemas.Secret  // in the place of TokenFile
+	role    config.Role     // that reads the source's topics; empty: that of commands
 }
 
 // missed is a delivery that has failed at the provider, or is still to come from it.
@@ -70,10 +72,34 @@ const (
 
 // deliveryLog is what a provider knows of its deliveries.
 type deliveryLog interface {
-	// missed returns what did not come since then, in any order. more says that the log goes on beyond the pages that are read.
+	// missed returns what did not come since then, in any order. more says that the log goes on beyond the pages that a process reads which asks again and again.
 	missed(e *env, since time.Time) (list []*missed, more bool, err error)
 	// bring has one sent again, or sends it, and says in it what came of that. An error is one that the next would meet, too.
 	bring(e *env, m *missed) error
+}
+
+// pages is how many pages of a log are read.
+func (c *sourcesReconcileCmd) pages() int {
+	if c.settled == nil {
+		return math.MaxInt // --since ends it
+	}
+	return maxLogPages
+}
+
+// setting names a flag as who asks has it: in the process that asks again and again it is a key of the file.
+func (c *sourcesReconcileCmd) setting(flag string) string {
+	if c.settled == nil {
+		return "--" + flag
+	}
+	return "reconcile." + strings.NewReplacer("-file", "", "-", "_").Replace(flag)
+}
+
+// next says when it is asked again.
+func (c *sourcesReconcileCmd) next() string {
+	if c.settled == nil {
+		return "run the same command then"
+	}
+	return "the next interval asks again"
 }
 
 // Run looks into the provider's log, and has what did not come sent again, the oldest first.
@@ -85,7 +111,7 @@ func (c *sourcesReconcileCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	list, more, stopped, err := c.bring(e, to)
+	list, _, stopped, err := c.bring(e, to)
 	if err != nil {
 		return byHand(err)
 	}
@@ -101,9 +127,6 @@ func (c *sourcesReconcileCmd) Run(e *env) error {
 	}
 	if refused > 0 {
 		return &exitError{code: exitFailed, err: fmt.Errorf("%d of %d cannot be had again; their lines say why", refused, len(list))}
-	}
-	if more {
-		return &exitError{code: exitFailed, err: fmt.Errorf("the log goes on behind the %d pages that were read, the newest: what is older is not looked at", maxLogPages)}
 	}
 	return nil
 }
@@ -128,7 +151,12 @@ func (c *sourcesReconcileCmd) bring(e *env, to *namedSource) (list []*missed, mo
 		return nil, false, nil, err
 	}
 	key := func(m *missed) string { return m.ID + " " + m.At.String() }
-	list = slices.DeleteFunc(list, func(m *missed) bool { return c.never[key(m)] })
+	listed := map[string]bool{}
+	list = slices.DeleteFunc(list, func(m *missed) bool {
+		listed[key(m)] = true
+		return c.settled[key(m)]
+	})
+	maps.DeleteFunc(c.settled, func(k string, _ bool) bool { return !listed[k] }) // so that it grows no longer than the log
 	slices.SortStableFunc(list, func(a, b *missed) int { return a.At.Compare(b.At) })
 	for _, m := range list {
 		switch {
@@ -140,8 +168,8 @@ func (c *sourcesReconcileCmd) bring(e *env, to *namedSource) (list []*missed, mo
 			if stopped = log.bring(e, m); stopped != nil && m.Result == "" {
 				m.Result = missedLeft
 			}
-			if c.never != nil && stopped == nil && m.Result == delivery.Refused {
-				c.never[key(m)] = true
+			if c.settled != nil && stopped == nil && slices.Contains([]string{delivery.Event, delivery.Quarantined, delivery.Refused}, m.Result) {
+				c.settled[key(m)] = true
 			}
 		}
 	}
@@ -173,7 +201,7 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 	var shop *shopifyLog
 	switch preset {
 	case "github":
-		if hook, err = githubHook(c.Hook); err != nil {
+		if hook, err = c.githubHook(); err != nil {
 			return nil, nil, err
 		}
 		base = "https://api.github.com"
@@ -181,7 +209,7 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 		header.Set("X-GitHub-Api-Version", "2022-11-28")
 	case "stripe":
 		if most := config.RedeliveryHorizon; c.Since > most.Std() {
-			return nil, nil, usageError("--since is %s at most: an event that ran before that may be remembered no more, and would run again", most)
+			return nil, nil, usageError("%s is %s at most: an event that ran before that may be remembered no more, and would run again", c.setting("since"), most)
 		}
 		if c.Hook == "" {
 			fmt.Fprintln(e.Stderr, "these are the events of all endpoints of the account; --hook we_... keeps to the types that one is subscribed to")
@@ -196,17 +224,18 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 	default:
 		return nil, nil, usageError("%s has preset %s: github, stripe and shopify can be asked", names.Source.Print(to.id), preset)
 	}
-	networks, err := networksFor(c.APIURL)
+	networks, err := c.networks()
 	if err != nil {
 		return nil, nil, err
 	}
 	client, err := sinkapi.New(sinkapi.Config{Kind: preset, BaseURL: cmp.Or(c.APIURL, base), Headers: header, Secrets: []schemas.Secret{token},
-		AllowNetworks: networks, Version: build.Read().Version})
+		AllowNetworks: networks, Version: build.Read().Version,
+		MaxValue: int(2*to.MaxBody) + 1<<20, Timeout: longestPage}) // lists are written wider; what is above max_body the intake refuses, alone
 	if err != nil {
-		return nil, nil, usageError("--api-url: %w", err)
+		return nil, nil, usageError("%s: %w", c.setting("api-url"), err)
 	}
 	stop := func() { _ = client.Close(e.ctx) }
-	asked := &askedAPI{client: client, title: preset}
+	asked := &askedAPI{client: client, title: preset, cmd: c}
 	switch preset {
 	case "github":
 		return &githubLog{askedAPI: asked, hook: hook, limit: newAskLimit(), rests: c.rests}, stop, nil
@@ -214,7 +243,7 @@ func (c *sourcesReconcileCmd) log(e *env, to *namedSource) (deliveryLog, func(),
 		shop.askedAPI = asked
 		return shop, stop, nil
 	}
-	return &stripeLog{askedAPI: asked, cmd: c, to: to}, stop, nil
+	return &stripeLog{askedAPI: asked, to: to}, stop, nil
 }
 
 // kafka returns the options of the clients that read the source's topics.
@@ -251,11 +280,11 @@ func (c *sourcesReconcileCmd) token() (schemas.Secret, error) {
 	return schemas.NewSecret(token), nil
 }
 
-// networksFor are the private networks that may be reached at an address that the user has named; the token goes in plain text to this machine alone.
-func networksFor(named string) ([]netip.Prefix, error) {
-	u, err := url.Parse(named)
+// networks are the private networks that may be reached at an address that the user has named; the token goes in plain text to this machine alone.
+func (c *sourcesReconcileCmd) networks() ([]netip.Prefix, error) {
+	u, err := url.Parse(c.APIURL)
 	switch {
-	case named == "":
+	case c.APIURL == "":
 		return nil, nil
 	case err == nil && u.Scheme == "https":
 		return []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}, nil
@@ -265,5 +294,5 @@ func networksFor(named string) ([]netip.Prefix, error) {
 			return []netip.Prefix{netip.PrefixFrom(at, at.BitLen())}, nil
 		}
 	}
-	return nil, usageError("--api-url must be https://HOST/PATH: the token goes to it (http is for 127.0.0.1 alone)")
+	return nil, usageError("%s must be https://HOST/PATH: the token goes to it (http is for 127.0.0.1 alone)", c.setting("api-url"))
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -43,6 +45,7 @@ type reconciledIntake struct {
 	events []string
 	status int // that everything is answered with; 0: 202 and 401
 
+	at      string                                      // listen.intake of the file
 	brokers string                                      // of the file
 	log     func(*schemas.Event)                        // takes what was accepted; nil: nobody does
 	answers func(w http.ResponseWriter, id string) bool // in its place, where it returns true; nil: never
@@ -83,6 +86,7 @@ func newReconciledIntake(t *testing.T, preset string) *reconciledIntake {
 		w.WriteHeader(http.StatusAccepted)
 		fmt.Fprintf(w, `{"id":%q}`, e.ID)
 	}))
+	i.at = i.Listener.Addr().String()
 	t.Cleanup(i.Close)
 	return i
 }
@@ -92,7 +96,7 @@ func (i *reconciledIntake) run(t *testing.T, preset, api, args string) (code int
 	t.Helper()
 	dir := t.TempDir()
 	yaml := fmt.Sprintf("version: 1\nkafka: {brokers: [%q]}\npostgres: {url: \"postgres://127.0.0.1:1/x\"}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: %s, secrets: [%q]}}}}\n",
-		i.brokers, i.Listener.Addr(), preset, reconcileSecret)
+		i.brokers, i.at, preset, reconcileSecret)
 	file, token := filepath.Join(dir, "forebay.yaml"), filepath.Join(dir, "token")
 	for path, text := range map[string]string{file: yaml, token: reconcileToken + "\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -131,10 +135,12 @@ type fakeGitHub struct {
 	log     []githubAttempt // as it is listed
 	limited int             // requests that are answered with a limit first
 	asked   []string        // attempts that were asked for
+	token   string
+	reads   bool // the token may read and no more, which GitHub answers 404
 }
 
 func newFakeGitHub(t *testing.T, intake *reconciledIntake, prefix string, log ...githubAttempt) *fakeGitHub {
-	f := &fakeGitHub{t: t, intake: intake, prefix: prefix, log: log}
+	f := &fakeGitHub{t: t, intake: intake, prefix: prefix, log: log, token: reconcileToken}
 	f.Server = httptest.NewServer(f)
 	t.Cleanup(f.Close)
 	return f
@@ -143,7 +149,7 @@ func newFakeGitHub(t *testing.T, intake *reconciledIntake, prefix string, log ..
 func (f *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if got := r.Header.Get("Authorization"); got != "Bearer "+reconcileToken {
+	if got := r.Header.Get("Authorization"); got != "Bearer "+f.token {
 		f.t.Errorf("%s: authorization %q", r.URL, got)
 	}
 	if f.limited > 0 {
@@ -159,7 +165,7 @@ func (f *fakeGitHub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	path, ok := strings.CutPrefix(r.URL.Path, f.prefix+"/deliveries")
 	switch {
-	case !ok:
+	case !ok, f.reads && r.Method == http.MethodPost:
 		w.WriteHeader(http.StatusNotFound)
 		fmt.Fprintf(w, `{"message":"Not Found for %s"}`, r.Header.Get("Authorization")) // which it should not say
 	case r.Method == http.MethodGet && path == "":
@@ -258,23 +264,43 @@ func TestReconcileGitHub(t *testing.T) {
 	}
 }
 
-// TestReconcileIsBounded: a log without an end is read so far and no further, and that is told.
+// TestReconcileIsBounded: a long log is read by hand as far as --since goes. The process that asks again and again reads so far and no further, and tells
+// what reads the rest.
 func TestReconcileIsBounded(t *testing.T) {
 	t.Parallel()
+	const each = 4 * time.Minute
 	pages := 0
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPost {
 			w.WriteHeader(http.StatusAccepted)
 			return
 		}
+		if r.URL.Query().Get("per_page") != "100" {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		pages++
 		w.Header().Set("Link", fmt.Sprintf(`<https://api.github.com/?cursor=v1_%d>; rel="next"`, pages))
-		_ = json.NewEncoder(w).Encode([]githubAttempt{{ID: int64(pages), GUID: "one", StatusCode: 500, DeliveredAt: time.Now()}})
+		_ = json.NewEncoder(w).Encode([]githubAttempt{{ID: int64(pages), GUID: "one", StatusCode: 500, DeliveredAt: time.Now().Add(-time.Duration(pages) * each)}})
 	}))
 	t.Cleanup(api.Close)
-	code, items, errs := newReconciledIntake(t, "github").run(t, "github", api.URL, "--hook app")
-	if code != exitFailed || pages != maxLogPages || !slices.Equal(results(items), []string{"one asked"}) || !strings.Contains(errs, "goes on behind") {
-		t.Errorf("exit %d, %d pages, %q\n%s", code, pages, results(items), errs)
+	intake := newReconciledIntake(t, "github")
+	code, items, errs := intake.run(t, "github", api.URL, "--hook app")
+	if want := int(24*time.Hour/each) + 1; code != exitOK || pages < want-1 || pages > want || !slices.Equal(results(items), []string{"one asked"}) {
+		t.Errorf("exit %d, %d pages of %d, %q\n%s", code, pages, want, results(items), errs)
+	}
+	cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Run: true, Data: fmt.Appendf(nil,
+		"version: 1\nkafka: {brokers: [%q]}\nteams: {acme: {sources: {hooks: {preset: github, secrets: [%q], reconcile: {every: 10m, since: 7d, token: %q, hook: app, api_url: %q}}}}}\n",
+		intake.brokers, reconcileSecret, reconcileToken, api.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	pages = 0
+	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, "forebay.yaml", nil).
+		ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
+	if run := fmt.Sprintf(`run="forebay sources reconcile acme/hooks -c forebay.yaml --since 168h0m0s --token-file FILE --hook app --api-url %s"`, api.URL); pages != maxLogPages || !strings.Contains(lines.String(), "more=true") || !strings.Contains(lines.String(), run) {
+		t.Errorf("%d pages, want %s\n%s", pages, run, lines.String())
 	}
 }
 
@@ -326,10 +352,10 @@ func TestReconcileWaitsForTheIntake(t *testing.T) {
 	}
 	var lines bytes.Buffer
 	posts, intake.events = 21, nil // none is kept waiting
-	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, nil).
+	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, "forebay.yaml", nil).
 		ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
 	if len(intake.events) != events-1 || !strings.Contains(lines.String(), "missed=50 refused=1 left=0") ||
-		!strings.Contains(lines.String(), `run="forebay sources reconcile acme/hooks --token-file FILE --hook we_1"`) {
+		!strings.Contains(lines.String(), `run="forebay sources reconcile acme/hooks -c forebay.yaml --since 24h0m0s --token-file FILE --hook we_1 --api-url `) {
 		t.Errorf("%d events\n%s", len(intake.events), lines.String())
 	}
 	posts, wait = 0, "7201"
@@ -414,8 +440,10 @@ func TestReconcileStripe(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines bytes.Buffer
-	newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, nil).
-		ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
+	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, "forebay.yaml", nil)
+	for range 2 { // Stripe goes on listing what it has not delivered itself
+		every.ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
+	}
 	if len(intake.events) != 9 || strings.Count(lines.String(), "had again\" source=acme/hooks missed=5") != 1 || strings.Count(lines.String(), "msg=") != 1 {
 		t.Errorf("%d events\n%s", len(intake.events), lines.String())
 	}
@@ -447,5 +475,38 @@ func TestReconcileWaits(t *testing.T) {
 		if got := waitFor(c.answer, 2, now); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestReconcileThroughNoProxy: the intake that listens at all addresses is not asked for through the proxy of this process's environment.
+func TestReconcileThroughNoProxy(t *testing.T) {
+	t.Parallel()
+	const inner = "FOREBAY_TEST_PROXIED"
+	if os.Getenv(inner) == "" { // Go reads the environment once
+		run := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		run.Env = append(os.Environ(), inner+"=yes", "HTTP_PROXY=http://127.0.0.1:1", "NO_PROXY=")
+		if out, err := run.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	intake := newReconciledIntake(t, "stripe")
+	everywhere, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := &http.Server{Handler: intake.Config.Handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = second.Serve(everywhere) }()
+	t.Cleanup(func() { _ = second.Close() })
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"data":[{"id":"evt_1","object":"event","created":%d,"data":{"object":{"id":"in_1","object":"invoice"}},"type":"invoice.paid"}],"has_more":false}`, time.Now().Unix())
+	}))
+	t.Cleanup(api.Close)
+	intake.at = strings.Replace(everywhere.Addr().String(), "[::]", "0.0.0.0", 1)
+	if code, _, errs := intake.run(t, "stripe", api.URL, ""); code != exitOK || len(intake.events) != 1 {
+		t.Errorf("exit %d, %d events\n%s", code, len(intake.events), errs)
+	}
+	if code, _, errs := intake.run(t, "stripe", api.URL, "--url http://"+intake.at); code != exitFailed || !strings.Contains(errs, "proxyconnect") && !strings.Contains(errs, "127.0.0.1:1") {
+		t.Errorf("an intake elsewhere is reached without the proxy that the environment names: exit %d\n%s", code, errs)
 	}
 }

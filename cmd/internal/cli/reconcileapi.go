@@ -14,8 +14,10 @@ import (
 
 // Bounds of reading a provider's log.
 const (
-	logPage     = 50 // GitHub and Stripe give 100 at most; such a page of Stripe's events may be larger than is read
-	maxLogPages = 200
+	logPage     = 50  // of 100 at most
+	githubPage  = 100 // of small entries
+	longestPage = 2 * time.Minute
+	maxLogPages = 200           // of a process that asks again and again
 	maxWaits    = 5             // of one call
 	longestWait = 2 * time.Hour // GitHub counts by the hour
 )
@@ -23,7 +25,8 @@ const (
 // askedAPI is a provider's API, whose limits are obeyed.
 type askedAPI struct {
 	client *sinkapi.Client
-	title  string // github
+	title  string               // github
+	cmd    *sourcesReconcileCmd // who asks
 }
 
 // call makes a call, and makes it again where the API says when. The answer is one of success, or one of allowed.
@@ -38,7 +41,7 @@ func (a *askedAPI) call(e *env, c sinkapi.Call, allowed ...int) (sinkapi.Answer,
 			return answer, a.judge(answer, allowed)
 		}
 		if waits == maxWaits || delay > longestWait {
-			return answer, schemas.Errorf(schemas.Unavailable, "ask "+a.title, "it answered %d, and wants to be asked again at %s: run the same command then", answer.Code, formatTime(time.Now().Add(delay)))
+			return answer, schemas.Errorf(schemas.Unavailable, "ask "+a.title, "it answered %d, and wants to be asked again at %s: %s", answer.Code, formatTime(time.Now().Add(delay)), a.cmd.next())
 		}
 		fmt.Fprintf(e.Stderr, "%s answered %d: waiting %s, until %s\n", a.title, answer.Code, delay.Round(time.Second), formatTime(time.Now().Add(delay)))
 		if err := wait(e.ctx, delay); err != nil {
@@ -84,9 +87,9 @@ func (a *askedAPI) judge(answer sinkapi.Answer, allowed []int) error {
 	case answer.Code/100 == 2:
 		return nil
 	case answer.Code == http.StatusUnauthorized, answer.Code == http.StatusForbidden:
-		return schemas.Errorf(schemas.Unauthenticated, op, "it answered %d: the token of --token-file has expired, or may not do this; %s", answer.Code, said(answer))
+		return schemas.Errorf(schemas.Unauthenticated, op, "it answered %d: the token of %s has expired, or may not do this; %s", answer.Code, a.cmd.setting("token-file"), said(answer))
 	case answer.Code == http.StatusNotFound:
-		return schemas.Errorf(schemas.NotFound, op, "it answered 404: there is no such --hook, or the token of --token-file may not see it; %s", said(answer))
+		return schemas.Errorf(schemas.NotFound, op, "it answered 404: there is no such %s, or the token of %s may not see it, or not have it deliver again; %s", a.cmd.setting("hook"), a.cmd.setting("token-file"), said(answer))
 	}
 	return schemas.Errorf(schemas.Unavailable, op, "it answered %d%s: %s", answer.Code, answer.Redirect, said(answer))
 }

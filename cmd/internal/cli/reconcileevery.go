@@ -2,13 +2,16 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
 	"github.com/forebay-io/forebay/cmd/internal/names"
+	"github.com/forebay-io/forebay/schemas"
 )
 
 // reconcileLook is how often it is looked which sources are due: so soon a reload takes effect.
@@ -19,21 +22,27 @@ const reconcileLook = 5 * time.Second
 type reconciler struct {
 	e    *env // without output
 	log  *slog.Logger
+	path string                // of the file
 	file func() *config.Config // by which the process goes: with a topic that waits for its next start, not what it has not come to
 
 	asked   map[names.Name]time.Time // when it began last; of one goroutine
 	mu      sync.Mutex
 	running map[names.Name]bool
-	never   map[names.Name]map[string]bool // what was refused for good, by source, while the file is of
-	of      *config.Config
-	ofSince time.Time
+	settled map[names.Name]*settledSource
 	all     sync.WaitGroup
 }
 
-func newReconciler(ctx context.Context, e *env, file func() *config.Config) *reconciler {
+// settledSource is what is settled of a source while it is as it is.
+type settledSource struct {
+	source config.Source
+	since  time.Time
+	keys   map[string]bool // as of [sourcesReconcileCmd]
+}
+
+func newReconciler(ctx context.Context, e *env, path string, file func() *config.Config) *reconciler {
 	quiet := *e
 	quiet.ctx, quiet.Stdout, quiet.Stderr = ctx, io.Discard, io.Discard
-	return &reconciler{e: &quiet, log: e.log, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}}
+	return &reconciler{e: &quiet, log: e.log, path: path, file: file, asked: map[names.Name]time.Time{}, running: map[names.Name]bool{}, settled: map[names.Name]*settledSource{}}
 }
 
 // run asks until the context ends. The first question about a source comes when it has been here for one interval: what is missed at a start is
@@ -88,31 +97,35 @@ func (r *reconciler) ends(of names.Name) {
 	delete(r.running, of)
 }
 
-// neverOf returns what earlier turns have been refused for good of a source, and since when the process has its file. Another file may change that: it begins with nothing.
-func (r *reconciler) neverOf(cfg *config.Config, of names.Name) (never map[string]bool, since time.Time) {
+// settledOf returns what is settled of a source by earlier turns. A source that has changed begins with nothing, as the change may be what it needed; not one
+// with another token, which an app makes each ten minutes.
+func (r *reconciler) settledOf(of names.Name, source config.Source) *settledSource {
+	how := *source.Reconcile
+	how.Token, source.Reconcile = schemas.Secret{}, &how
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.of != cfg {
-		r.of, r.ofSince, r.never = cfg, time.Now(), map[names.Name]map[string]bool{}
+	if s := r.settled[of]; s == nil || !reflect.DeepEqual(s.source, source) {
+		r.settled[of] = &settledSource{source, time.Now(), map[string]bool{}}
 	}
-	if r.never[of] == nil {
-		r.never[of] = map[string]bool{}
-	}
-	return r.never[of], r.ofSince
+	return r.settled[of]
 }
 
 // ask asks for one source, and logs what came of it.
 func (r *reconciler) ask(cfg *config.Config, of names.Name, how *config.Reconcile) {
 	log := r.log.With("source", names.Source.Print(of))
 	c := sourcesReconcileCmd{Since: how.Since.Std(), Hook: how.Hook, APIURL: how.APIURL, secret: how.Token, role: config.RoleIntake}
-	c.never, c.rests = r.neverOf(cfg, of)
+	settled := r.settledOf(of, *cfg.Teams[of.Team].Sources[of.Name])
+	c.settled, c.rests = settled.keys, settled.since
 	to, err := sourceIn(cfg, names.Source.Print(of))
 	var list []*missed
 	var more bool
 	var stopped error
-	run := "forebay sources reconcile " + names.Source.Print(of) + " --token-file FILE"
+	run := fmt.Sprintf("forebay sources reconcile %s -c %s --since %s --token-file FILE", names.Source.Print(of), r.path, c.Since)
 	if how.Hook != "" {
 		run += " --hook " + how.Hook
+	}
+	if how.APIURL != "" {
+		run += " --api-url " + how.APIURL
 	}
 	if err == nil {
 		list, more, stopped, err = c.bring(r.e, to)

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -38,7 +40,7 @@ func TestReconcileEvery(t *testing.T) {
 	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}", reconcileToken, f.URL)))
 	var lines bytes.Buffer
 	ctx, stop := context.WithCancel(t.Context())
-	r := newReconciler(ctx, &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, file.Load)
+	r := newReconciler(ctx, &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, "forebay.yaml", file.Load)
 	now := time.Now()
 	asked := func(at time.Duration, want ...string) {
 		t.Helper()
@@ -59,6 +61,13 @@ func TestReconcileEvery(t *testing.T) {
 	asked(time.Hour, "1", "5")
 	if len(intake.events) != 2 || strings.Contains(lines.String(), reconcileToken) || strings.Count(lines.String(), "source=acme/hooks missed=1") != 2 {
 		t.Errorf("%d events\n%s", len(intake.events), lines.String())
+	}
+	lines.Reset()
+	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/other/12, api_url: %q}", reconcileToken, f.URL)))
+	r.look(now.Add(70 * time.Minute))
+	asked(80*time.Minute, "1", "5")
+	if text := lines.String(); !strings.Contains(text, "reconcile.hook") || !strings.Contains(text, "reconcile.token") || strings.Contains(text, "--") {
+		t.Errorf("in the words of the command: %s", text)
 	}
 	f.Close()
 	file.Store(load(fmt.Sprintf(", reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}", reconcileToken, f.URL)))
@@ -93,6 +102,25 @@ func TestReconcileKeys(t *testing.T) {
 	}
 }
 
+// TestReconcileNotes: of an app, whose tokens end soon, it is told where the next one cannot come from.
+func TestReconcileNotes(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "jwt")
+	if err := os.WriteFile(file, []byte("t"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for keys, want := range map[string]bool{"token: t, hook: app": true, fmt.Sprintf("token: \"${file:%s}\", hook: app", file): false, "token: t, hook: acme/shop/12": false} {
+		cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Data: fmt.Appendf(nil,
+			"version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nteams: {acme: {sources: {hooks: {preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa], reconcile: {every: 10m, %s}}}}}\n", keys)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(cfg.Notes(), func(n config.Problem) bool { return n.Path == "teams.acme.sources.hooks.reconcile.token" }); got != want {
+			t.Errorf("%s: noted %t: %v", keys, got, cfg.Notes())
+		}
+	}
+}
+
 // TestReconcileRests: what GitHub will not send again is asked for once, and what the intake refuses at longer and longer intervals while the file is
 // the same; what did not come to the intake, at every turn. By hand all are asked for.
 func TestReconcileRests(t *testing.T) {
@@ -102,17 +130,17 @@ func TestReconcileRests(t *testing.T) {
 		return githubAttempt{ID: id, GUID: guid, StatusCode: status, Status: "said", DeliveredAt: time.Now().Add(-d).UTC(), Event: "issues", Action: "opened"}
 	}
 	f := newFakeGitHub(t, intake, "/repos/acme/shop/hooks/12", ago(1, "refused", http.StatusRequestEntityTooLarge, time.Hour), ago(2, "too-old", http.StatusBadGateway, 2*time.Hour))
-	load := func() *config.Config {
+	load := func(token, own, others string) *config.Config {
 		t.Helper()
 		cfg, err := config.Load(config.Options{Path: "forebay.yaml", Roles: []config.Role{config.RoleIntake}, Run: true, Data: fmt.Appendf(nil,
-			"version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: github, secrets: [%q], reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}}}}}\n",
-			intake.Listener.Addr(), reconcileSecret, reconcileToken, f.URL)})
+			"version: 1\nkafka: {brokers: [\"127.0.0.1:1\"]}\nlisten: {intake: %q}\nteams: {acme: {sources: {hooks: {preset: github, secrets: [%q]%s, reconcile: {every: 10m, token: %q, hook: acme/shop/12, api_url: %q}}%s}}}\n",
+			intake.Listener.Addr(), reconcileSecret, own, token, f.URL, others)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return cfg
 	}
-	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, nil), load()
+	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, "forebay.yaml", nil), load(reconcileToken, "", "")
 	turn := func(what string, want ...string) {
 		t.Helper()
 		f.asked = nil
@@ -123,11 +151,17 @@ func TestReconcileRests(t *testing.T) {
 	intake.status = http.StatusRequestEntityTooLarge
 	turn("at first", "2", "1") // whose new attempt is 1002
 	turn("at once again")
-	cfg = load()
-	turn("by another file, with another secret perhaps", "2", "1002")
+	cfg = load(reconcileToken, "", ", more: {preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa]}")
+	turn("with another source")
+	f.token = "another token, as an app has each ten minutes"
+	cfg = load(f.token, "", "")
+	turn("by another token")
+	f.token = reconcileToken
+	cfg = load(reconcileToken, ", max_body: 20MiB", "")
+	turn("as a source that takes more", "2", "1002")
 	f.log = slices.Delete(f.log, 1, 2) // the attempt before
 	turn("at once again by that")
-	r.ofSince = time.Now().Add(-time.Hour)
+	r.settled[names.Name{Team: "acme", Name: "hooks"}].since = time.Now().Add(-time.Hour)
 	f.log[0].DeliveredAt = time.Now().Add(-29 * time.Minute)
 	f.log[1].DeliveredAt = time.Now().Add(-59 * time.Minute)
 	turn("29 minutes behind one that was 30 behind the first")
@@ -136,6 +170,14 @@ func TestReconcileRests(t *testing.T) {
 	if code, _, errs := intake.run(t, "github", f.URL, "--hook acme/shop/12"); code != exitFailed || len(f.asked) != 3 {
 		t.Errorf("by hand: exit %d, asked for %q\n%s", code, f.asked, errs)
 	}
+	f.reads, intake.status = true, 0
+	f.log = []githubAttempt{ago(3, "first", http.StatusBadGateway, 2*time.Hour), ago(4, "second", http.StatusBadGateway, time.Hour)}
+	turn("by a token that may only read")
+	if code, items, errs := intake.run(t, "github", f.URL, "--hook acme/shop/12"); code != exitNotFound || !slices.Equal(results(items), []string{"first left", "second left"}) {
+		t.Errorf("exit %d, %q\n%s", code, results(items), errs)
+	}
+	f.reads = false
+	turn("once it may", "3", "4")
 	intake.status = http.StatusServiceUnavailable
 	f.log = []githubAttempt{ago(5, "away", http.StatusBadGateway, time.Hour)}
 	turn("not there", "5")

@@ -43,13 +43,14 @@ func newAskLimit() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Second
 var hookID = regexp.MustCompile(`^[0-9]+$`)
 
 // githubHook returns the path of a hook.
-func githubHook(text string) ([]string, error) {
+func (c *sourcesReconcileCmd) githubHook() ([]string, error) {
+	text := c.Hook
 	parts := strings.Split(text, "/")
 	switch {
 	case text == "app":
 		return []string{"app", "hook"}, nil
 	case len(parts) != 3 || slices.Contains(parts, "") || !hookID.MatchString(parts[2]):
-		return nil, usageError("--hook %q is none of OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID and app; the id is the number in the address of the hook's page at GitHub", text)
+		return nil, usageError("%s %q is none of OWNER/REPO/HOOK_ID, orgs/ORG/HOOK_ID and app; the id is the number in the address of the hook's page at GitHub", c.setting("hook"), text)
 	case parts[0] == "orgs":
 		return []string{"orgs", parts[1], "hooks", parts[2]}, nil
 	}
@@ -60,10 +61,10 @@ func githubHook(text string) ([]string, error) {
 // for at every turn. Where the log rests, it waits each time for twice as long as before, until the last attempt is older than what is looked for; what was refused
 // before the process had its present file may be taken by now. It reads until a page has nothing that is new enough: pages overlap, and order is nearly kept.
 func (g *githubLog) missed(e *env, since time.Time) (list []*missed, more bool, err error) {
-	query := url.Values{"per_page": {strconv.Itoa(logPage)}}
+	query := url.Values{"per_page": {strconv.Itoa(githubPage)}}
 	seen, by := map[int64]bool{}, map[string]*missed{}
 	for page := 0; ; page++ {
-		if page == maxLogPages {
+		if page == g.cmd.pages() {
 			more = true
 			break
 		}
@@ -132,13 +133,13 @@ func nextCursor(h http.Header, parameter string) string {
 	return u.Query().Get(parameter)
 }
 
-// bring implements deliveryLog: GitHub makes another attempt.
+// bring implements deliveryLog: GitHub makes another attempt. 404 speaks of the token: the hook has just listed the delivery.
 func (g *githubLog) bring(e *env, m *missed) error {
 	if err := g.limit.Wait(e.ctx); err != nil {
 		return err
 	}
 	answer, err := g.call(e, sinkapi.Call{Method: http.MethodPost, Path: append(slices.Clone(g.hook), "deliveries", strconv.FormatInt(m.last, 10), "attempts")},
-		http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusBadRequest)
+		http.StatusUnprocessableEntity, http.StatusBadRequest)
 	switch {
 	case err != nil:
 	case answer.Code/100 == 2:

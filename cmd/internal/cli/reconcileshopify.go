@@ -36,7 +36,6 @@ type shopifyLog struct {
 	*askedAPI
 	to            *namedSource
 	kafka         []kgo.Opt
-	intake        string // base URL; empty: the file's
 	shop, version string
 	topics        []string
 }
@@ -53,16 +52,16 @@ var shopifyVersion = regexp.MustCompile(`^([0-9]{4}-[0-9]{2}|unstable)$`)
 func (c *sourcesReconcileCmd) shopify(e *env, to *namedSource) (*shopifyLog, error) {
 	parts := strings.SplitN(c.Hook, "/", 3)
 	if len(parts) != 3 || !shopifyHost.MatchString(parts[0]) || !shopifyVersion.MatchString(parts[1]) {
-		return nil, usageError("--hook %q is not SHOP.myshopify.com/API_VERSION/TOPIC,..., such as acme.myshopify.com/2026-07/orders/updated,products/update", c.Hook)
+		return nil, usageError("%s %q is not SHOP.myshopify.com/API_VERSION/TOPIC,..., such as acme.myshopify.com/2026-07/orders/updated,products/update", c.setting("hook"), c.Hook)
 	}
-	s := &shopifyLog{to: to, intake: c.URL, shop: parts[0], version: parts[1], topics: strings.Split(parts[2], ",")}
+	s := &shopifyLog{to: to, shop: parts[0], version: parts[1], topics: strings.Split(parts[2], ",")}
 	for _, topic := range s.topics {
 		if shopifyLists[topic] == "" {
-			return nil, usageError("--hook: of a resource no event of topic %q can be made; it can of %s", topic, strings.Join(slices.Sorted(maps.Keys(shopifyLists)), ", "))
+			return nil, usageError("%s: of a resource no event of topic %q can be made; it can of %s", c.setting("hook"), topic, strings.Join(slices.Sorted(maps.Keys(shopifyLists)), ", "))
 		}
 	}
 	if c.Since <= config.ShopifyRepeats() {
-		return nil, usageError("--since must be above %s: what changed later may still come from Shopify by itself", config.Duration(config.ShopifyRepeats()))
+		return nil, usageError("%s must be above %s: what changed later may still come from Shopify by itself", c.setting("since"), config.Duration(config.ShopifyRepeats()))
 	}
 	var err error
 	s.kafka, err = c.kafka(e, to)
@@ -172,7 +171,7 @@ func (s *shopifyLog) each(e *env, topic string, since time.Time, visit func(body
 	if topic != "products/update" && topic != "customers/update" {
 		query.Set("status", "any")
 	}
-	for page := 0; page < maxLogPages; page++ {
+	for page := 0; page < s.cmd.pages(); page++ {
 		answer, err := s.call(e, sinkapi.Call{Method: http.MethodGet, Path: []string{"admin", "api", s.version, name + ".json"}, Query: query, Read: func(l *sinkapi.List) error {
 			return l.Object(func(key string) error {
 				if key != name {
@@ -195,7 +194,7 @@ func (s *shopifyLog) each(e *env, topic string, since time.Time, visit func(body
 			return false, nil
 		}
 		if next == query.Get("page_info") {
-			return false, schemas.Errorf(schemas.Unavailable, "ask shopify", "it gives the same page again, and says that there are more: run the same command later")
+			return false, schemas.Errorf(schemas.Unavailable, "ask shopify", "it gives the same page again, and says that there are more: %s", s.cmd.next())
 		}
 		query = url.Values{"page_info": {next}, "limit": {strconv.Itoa(logPage)}} // which takes no filter beside it
 	}
@@ -209,5 +208,5 @@ func (s *shopifyLog) header(topic string) http.Header {
 
 // bring implements deliveryLog.
 func (s *shopifyLog) bring(e *env, m *missed) error {
-	return postMissed(e, s.to, s.intake, m, s.header(m.Type), m.body)
+	return s.cmd.post(e, s.to, m, s.header(m.Type), m.body)
 }

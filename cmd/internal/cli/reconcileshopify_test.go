@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/forebay-io/forebay/cmd/internal/config"
+	"github.com/forebay-io/forebay/cmd/internal/delivery"
 	"github.com/forebay-io/forebay/cmd/internal/names"
 	"github.com/forebay-io/forebay/ingest"
 	"github.com/forebay-io/forebay/ingest/producer"
@@ -198,7 +199,7 @@ func TestReconcileShopify(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lines bytes.Buffer
-	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, nil)
+	every := newReconciler(t.Context(), &env{log: slog.New(slog.NewTextHandler(&lines, nil))}, "forebay.yaml", nil)
 	for range 2 {
 		every.ask(cfg, names.Name{Team: "acme", Name: "hooks"}, cfg.Teams["acme"].Sources["hooks"].Reconcile)
 	}
@@ -225,5 +226,20 @@ func TestReconcileShopify(t *testing.T) {
 	}
 	if code, _, errs := intake.run(t, "shopify", shop.URL, hook+" --since 2400h"); code != exitFailed || !strings.Contains(errs, "does not keep what came since") {
 		t.Errorf("exit %d\n%s", code, errs)
+	}
+}
+
+// TestReconcileShopifyLarge: a large order keeps back no other; one that is larger than the source takes is refused, alone.
+func TestReconcileShopifyLarge(t *testing.T) {
+	t.Parallel()
+	intake, shop := newReconciledIntake(t, "shopify"), newFakeShop(t)
+	intake.brokers, _, _, _ = newOrderTopic(t)
+	for id, size := range []int{0, 600 << 10, 0, 6 << 20} {
+		shop.orders = append(shop.orders, fmt.Sprintf(`{"id":%d,"admin_graphql_api_id":"gid://shopify/Order/%d","updated_at":%q,"note":%q}`,
+			id, id, time.Now().Add(-time.Duration(5+id)*time.Hour).Format(time.RFC3339), strings.Repeat("x", size)))
+	}
+	code, items, errs := intake.run(t, "shopify", shop.URL, "--hook acme.myshopify.com/2026-07/orders/updated")
+	if code != exitFailed || len(items) != 4 || len(intake.events) != 3 || items[0].Result != delivery.Refused || !strings.HasPrefix(items[0].Answer, "413, ") {
+		t.Errorf("exit %d, %q, %d events\n%s", code, results(items), len(intake.events), errs)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forebay-io/forebay/cmd/internal/brokers"
@@ -26,8 +25,7 @@ import (
 // Source: https://docs.stripe.com/webhooks/process-undelivered-events.
 type stripeLog struct {
 	*askedAPI
-	cmd *sourcesReconcileCmd // its Hook is the endpoint whose types are wanted; empty: all
-	to  *namedSource
+	to *namedSource
 }
 
 // missed implements deliveryLog.
@@ -42,7 +40,7 @@ func (s *stripeLog) missed(e *env, since time.Time) (list []*missed, more bool, 
 	}
 	query := url.Values{"created[gte]": {strconv.FormatInt(since.Unix(), 10)}, "delivery_success": {"false"}, "limit": {strconv.Itoa(logPage)}}
 	seen := map[string]bool{}
-	for page := 0; page < maxLogPages; page++ {
+	for page := 0; page < s.cmd.pages(); page++ {
 		had, last := len(seen), ""
 		more = false
 		each := func(l *sinkapi.List) error {
@@ -83,7 +81,7 @@ func (s *stripeLog) missed(e *env, since time.Time) (list []*missed, more bool, 
 			break
 		}
 		if len(seen) == had {
-			return nil, false, schemas.Errorf(schemas.Unavailable, "ask stripe", "it gives the same page again, and says that there are more: run the same command later")
+			return nil, false, schemas.Errorf(schemas.Unavailable, "ask stripe", "it gives the same page again, and says that there are more: %s", s.cmd.next())
 		}
 		query.Set("starting_after", last)
 	}
@@ -111,7 +109,7 @@ func (s *stripeLog) quarantined(e *env, since time.Time) (map[string]bool, error
 	return ids, err
 }
 
-// types are the event types that the endpoint is subscribed to; "*" stands for all.
+// types are the event types that the endpoint is subscribed to; "*" stands for all, which it is without an endpoint.
 func (s *stripeLog) types(e *env) ([]string, error) {
 	if s.cmd.Hook == "" {
 		return []string{"*"}, nil
@@ -129,17 +127,21 @@ func (s *stripeLog) bring(e *env, m *missed) error {
 	if err := json.Indent(&body, m.body, "", "  "); err != nil {
 		return err
 	}
-	return postMissed(e, s.to, s.cmd.URL, m, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body.Bytes())
+	return s.cmd.post(e, s.to, m, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, body.Bytes())
 }
 
-// postMissed posts what was fetched to the intake, signed as the provider signs, and again when the intake wants to be asked later.
-func postMissed(e *env, to *namedSource, intake string, m *missed, header http.Header, body []byte) error {
+// post posts what was fetched to the intake, signed as the provider signs, and again when the intake wants to be asked later.
+func (c *sourcesReconcileCmd) post(e *env, to *namedSource, m *missed, header http.Header, body []byte) error {
+	if int64(len(body)) > to.MaxBody { // the intake would answer before it has read it all, and the answer may be lost with the connection
+		m.Result, m.Answer = delivery.Refused, tooLarge
+		return nil
+	}
 	for waits := 0; ; waits++ {
 		r := &verify.Request{Header: header.Clone(), Body: body}
-		if err := to.address(r, time.Now(), to.Source, intake); err != nil {
+		if err := to.address(r, time.Now(), to.Source, c.URL); err != nil {
 			return err
 		}
-		answer, err := delivery.Post(e.ctx, r, false)
+		answer, err := delivery.Post(e.ctx, r, c.URL == "")
 		if err != nil {
 			return schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err)
 		}
@@ -159,12 +161,12 @@ func postMissed(e *env, to *namedSource, intake string, m *missed, header http.H
 			return nil
 		}
 		m.Answer = clipped(answer.Body)
-		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, to, intake != "") })
 		if answer.Status == http.StatusRequestEntityTooLarge { // of this one alone
-			m.Answer = strings.TrimPrefix(why, ": ")
+			m.Answer = tooLarge
 			return nil
 		}
+		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, to, c.URL != "") })
 		// So would be those behind it, which may be of the same entity.
-		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; the same command goes on from there", plain(m.ID), why)}
+		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; from there on %s", plain(m.ID), why, c.next())}
 	}
 }

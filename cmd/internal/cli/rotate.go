@@ -38,8 +38,10 @@ type rotatedSecret struct {
 	api.SecretItem
 	// Quiet is for how long the secret has verified nothing.
 	Quiet float64 `json:"quiet_seconds"`
-	// Removable: another one verifies, and this has verified nothing for longer than the provider repeats. One that never did may be new.
+	// Removable: it has ended; or another one verifies, and this has verified nothing for longer than the provider repeats. One that never did may be new.
 	Removable bool `json:"removable"`
+
+	ended bool
 }
 
 // Run says what to do next to give a source another secret.
@@ -69,9 +71,10 @@ func rotate(i *api.SourceItem, info provider.Info, now time.Time) rotation {
 	if i.Seen == nil {
 		return r
 	}
-	var latest time.Time
+	ended := func(s api.SecretItem) bool { return s.Until != nil && !now.Before(*s.Until) }
+	var latest time.Time // of one that stays
 	for _, s := range i.Seen.Secrets {
-		if s.LastUsed != nil && s.LastUsed.After(latest) {
+		if !ended(s) && s.LastUsed != nil && s.LastUsed.After(latest) {
 			latest = *s.LastUsed
 		}
 	}
@@ -81,7 +84,7 @@ func rotate(i *api.SourceItem, info provider.Info, now time.Time) rotation {
 			last = *s.LastUsed
 		}
 		quiet := max(now.Sub(last), 0)
-		r.Secrets = append(r.Secrets, rotatedSecret{s, quiet.Seconds(), quiet > horizon && latest.After(last)})
+		r.Secrets = append(r.Secrets, rotatedSecret{s, quiet.Seconds(), ended(s) || quiet > horizon && latest.After(last), ended(s)})
 	}
 	return r
 }
@@ -111,7 +114,10 @@ func showRotation(w io.Writer, r rotation, title string) {
 		if len(r.Secrets) > 1 {
 			next = ": keep it"
 		}
-		if s.Removable {
+		switch {
+		case s.ended:
+			next = ": has ended: take it out of the file"
+		case s.Removable:
 			next = fmt.Sprintf(": take it out of the file%s; another one verifies, and this has not for more than %s", unlessNew[s.LastUsed == nil], horizon)
 		}
 		fmt.Fprintf(w, "  secret %d  here since %s, %s%s\n", n+1, formatTime(s.Since), used, next)

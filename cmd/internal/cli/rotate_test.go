@@ -28,18 +28,23 @@ func TestRotate(t *testing.T) {
 		makes   bool
 		noSeen  bool
 		presets provider.Info
+		ended   int // how many of them have ended, the first
 	}{
-		{"one", []*time.Time{ago(time.Minute)}, "k", "is read when a process starts: restart the intakes", true, false, github},
-		{"old one still used", []*time.Time{ago(time.Hour), ago(time.Minute)}, "kk", "keep it", false, false, github},
-		{"old one quiet for four days", []*time.Time{ago(4 * day), ago(time.Minute)}, "rk", "take it out of the file;", false, false, github},
-		{"new one has verified nothing", []*time.Time{ago(4 * day), nil}, "kr", "verified nothing yet: take it out of the file, unless it is the new one", false, false, github},
-		{"no deliveries at all", []*time.Time{nil, nil}, "kk", "A secret may go once", false, false, github},
-		{"horizon of nobody knows", []*time.Time{ago(2 * day), ago(0)}, "kk", "keep it", false, false, provider.Info{}},
-		{"no intake", []*time.Time{nil}, "", "has seen nothing", true, true, github},
+		{"one", []*time.Time{ago(time.Minute)}, "k", "is read when a process starts: restart the intakes", true, false, github, 0},
+		{"one beside one that has ended", []*time.Time{ago(time.Hour), nil}, "rk", "has ended: take it out of the file", true, false, github, 1},
+		{"old one still used", []*time.Time{ago(time.Hour), ago(time.Minute)}, "kk", "keep it", false, false, github, 0},
+		{"old one quiet for four days", []*time.Time{ago(4 * day), ago(time.Minute)}, "rk", "take it out of the file;", false, false, github, 0},
+		{"new one has verified nothing", []*time.Time{ago(4 * day), nil}, "kr", "verified nothing yet: take it out of the file, unless it is the new one", false, false, github, 0},
+		{"no deliveries at all", []*time.Time{nil, nil}, "kk", "A secret may go once", false, false, github, 0},
+		{"horizon of nobody knows", []*time.Time{ago(2 * day), ago(0)}, "kk", "keep it", false, false, provider.Info{}, 0},
+		{"no intake", []*time.Time{nil}, "", "has seen nothing", true, true, github, 0},
 	} {
-		i := &api.SourceItem{Team: "acme", Source: "github", Keys: len(c.last), Seen: &api.SeenItem{}}
+		i := &api.SourceItem{Team: "acme", Source: "github", Keys: len(c.last) - c.ended, Seen: &api.SeenItem{}}
 		for _, last := range c.last {
 			i.Seen.Secrets = append(i.Seen.Secrets, api.SecretItem{Since: now.Add(-10 * day), LastUsed: last, Verified: 7})
+		}
+		for n := range c.ended {
+			i.Seen.Secrets[n].Until = &now
 		}
 		if c.noSeen {
 			i.Seen = nil

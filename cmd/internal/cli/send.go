@@ -166,12 +166,15 @@ func whyRefused(items []sent, unauthorized func() string) string {
 	case http.StatusNotFound:
 		return ": 404, the intake there has no such source; does it run with this file?"
 	case http.StatusRequestEntityTooLarge:
-		return ": 413, the body is larger than the source takes; `forebay config show` prints its max_body"
+		return ": " + tooLarge
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		return fmt.Sprintf(": %d, the intake cannot take it now; the intake's log has the reason", status)
 	}
 	return ""
 }
+
+// tooLarge is why a body is refused that is larger than the source takes.
+const tooLarge = "413, the body is larger than the source takes; `forebay config show` prints its max_body"
 
 // whyUnauthorized says what the intake does not tell a sender: whether it has the source at all. It asks the operator listener of FOREBAY_URL,
 // or the file's, unless the intake is another than the file's.

@@ -79,7 +79,7 @@ func (c *serveCmd) Run(e *env) error {
 		}}
 	watching.Go(func() { w.run(ctx, read) })
 	if slices.Contains(roles, config.RoleIntake) {
-		watching.Go(newReconciler(ctx, e, a.File).run)
+		watching.Go(newReconciler(ctx, e, c.File, a.File).run)
 	}
 	return a.Run(ctx)
 }

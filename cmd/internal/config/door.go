@@ -109,6 +109,10 @@ func (ck sourceCheck) reconcile() {
 		ck.problem(at+".api_url", "stands in the main file only: a team's file names no address that the intake calls")
 	case ck.options.Embedded && !ck.options.Look:
 		ck.note(at, "goes with `forebay serve`; `forebay dev` asks no provider: `forebay sources reconcile` does so once")
+	case ck.s.Preset == "github" && r.Hook == "app":
+		if written, _ := ck.c.written(at + ".token"); !fileReference.MatchString(written) {
+			ck.note(at+".token", "a JWT of an app ends after 10 minutes: have a program write a new one to a file, and name that as ${file:PATH}, which is read again")
+		}
 	}
 }
 

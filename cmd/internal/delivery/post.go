@@ -46,8 +46,8 @@ const maxAnswer = 64 << 10
 // direct goes through no proxy.
 var direct = &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, DisableKeepAlives: true}
 
-// Post posts a delivery to an intake and returns the answer, whatever its status. It follows no redirect. own says that the intake is this
-// process's. An error is one of the connection.
+// Post posts a delivery to an intake and returns the answer, whatever its status. It follows no redirect. own says that the intake is the
+// file's, which no proxy leads to. An error is one of the connection.
 func Post(ctx context.Context, r *verify.Request, own bool) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
