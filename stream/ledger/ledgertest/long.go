@@ -48,6 +48,15 @@ func (m *Memory) endReport(ref ledger.AttemptRef) {
 	}
 }
 
+// reopenDone has what was said too late to be done count again. The caller holds mu.
+func (m *Memory) reopenDone(cmd ledger.Command) {
+	for _, r := range m.reports {
+		if r.ended && r.Fence == cmd.Claim && r.LaneSeq == cmd.LaneSeq && r.Status == ledger.Done {
+			r.ended, r.Cost = false, 0
+		}
+	}
+}
+
 // Reports is [ledger.Namespace.Reports].
 func (p *Process) Reports(ctx context.Context, claims []*ledger.Claim) (list []ledger.OpenReport, err error) {
 	err = p.read(ctx, "reports", func() error {
