@@ -90,6 +90,23 @@ var finishingLater = []property{
 		f.is("open", f.reports(c), "1/1:done:a", "2/1:failed:b:past")
 		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 3, Left: time.Hour})
 		f.is("attempted again", f.reports(c), "1/1:done:a:past", "2/1:failed:b:past")
+		list, err := f.l.Reports(f.ctx(), []*ledger.Claim{c})
+		for _, r := range list {
+			err = errors.Join(err, f.l.EndReport(f.ctx(), r))
+		}
+		said := func(when string, want int) {
+			f.Helper()
+			f.result(c, 1, ledger.Done)
+			f.result(c, 2, ledger.Failed)
+			if list, err = f.l.Reports(f.ctx(), []*ledger.Claim{c}); err != nil || len(list) != want || want > 0 && (list[0].Status != ledger.Done || list[0].Past || list[0].Cost != 0) {
+				f.Error("said again, ", when, list, err)
+			}
+		}
+		said("too late", 0)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Failed, Attempt: 3, NextIn: time.Hour})
+		said("while it counts", 1)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Reported: true})
+		said("once it is applied", 0)
 	}},
 	{"what was said too late to be done is read again once its action is to run again, and its cost is not", func(f *fixture) {
 		c := f.claim(0)
