@@ -141,7 +141,7 @@ func postMissed(e *env, to *namedSource, intake string, m *missed, header http.H
 		}
 		answer, err := delivery.Post(e.ctx, r, false)
 		if err != nil {
-			return schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err)
+			return noAnswer(e, r.URL, err, "is the intake running there?")
 		}
 		later := answer.RetryAfter > 0 && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable)
 		if later && waits < maxWaits && answer.RetryAfter <= longestWait {
