@@ -152,7 +152,7 @@ func TestEvent(t *testing.T) {
 	s.says("p", "Next: an operator decides: `forebay dlq get act_1`")
 	s.says("h3", "run to acme/agent: dead_letter")
 	s.says("tr", "1", "invalid", "422", "12.5 ms", "422 Unprocessable Entity", "no such item")
-	s.says("tr", "2 busy 503 –") // of which it is not kept when it began
+	s.says("tr", "busy 503 –") // of which it is not kept when it began
 	s.says("pre", `{"order": 1}`)
 	s.says("tr", "ce_type", "order.changed")
 	s.says("pre", "curl http://127.0.0.1:8000/ \\ -H 'ce-type: order.changed'", `--data-raw '{"order": 1}'`)
