@@ -294,7 +294,7 @@ func (b *Inbox) deadHistory(ctx context.Context, d *DeadLetter) (attempts []Atte
 	err = b.ledger.InWindowsOf(ctx, b.look, d.Fence, func(windows []int32) error {
 		rows, err := b.slow.Query(ctx, ledger.OfWindows(windows, `SELECT attempt, ended_at, status, class, code, latency_us / 1000.0::float8, error, response, `+traceText+` FROM {attempts} t
 			WHERE fence = $1 AND lane_seq = $2
-			UNION ALL SELECT attempt, received_at, status, 'too_late', code, 0, 'its destination reported ' || status || ', too late to change anything' || coalesce(': ' || nullif(error, ''), ''),
+			UNION ALL SELECT attempt, received_at, status, 'too_late', code, 0, 'its destination reported ' || status || ', too late to change anything' || CASE status WHEN 'done' THEN '; a replay takes it, and calls nothing' ELSE '' END || coalesce(': ' || nullif(error, ''), ''),
 			    response, '' FROM results WHERE fence = $1 AND lane_seq = $2 AND outcome = 'late' ORDER BY 1, 2`), d.Fence, d.LaneSeq)
 		if err == nil {
 			attempts, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Attempt])

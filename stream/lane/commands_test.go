@@ -11,6 +11,7 @@ import (
 	"github.com/forebay-io/forebay/schemas"
 	"github.com/forebay-io/forebay/stream/gate"
 	"github.com/forebay-io/forebay/stream/inbox"
+	told "github.com/forebay-io/forebay/stream/inbox/reports"
 	"github.com/forebay-io/forebay/stream/ledger"
 	"github.com/forebay-io/forebay/stream/sink"
 )
@@ -132,6 +133,34 @@ func TestRedriveOfAParkedLane(t *testing.T) {
 	}
 	same(t, "calls of bad", calls(r, "bad"), want)
 	same(t, "open", len(r.openActions()), 0)
+}
+
+// What was done before its death was known is not done again by a replay (P1): the replay takes what was reported.
+func TestRedriveOfWhatIsDone(t *testing.T) {
+	t.Parallel()
+	r := onPostgres(t)
+	r.ends(func(a sink.Action) sink.Class {
+		if a.Event.ID == "a#1" {
+			return sink.ClassRejected
+		}
+		return sink.ClassOK
+	})
+	r.feed("a", "a")
+	r.until(1)
+	r.waitIdle(1)
+	said := ledger.Report{AttemptRef: ledger.AttemptRef{Fence: r.claim.ID, LaneSeq: 1, Attempt: 1, Epoch: r.claim.Epoch}, Status: ledger.Done}
+	state, err := told.New(r.l).Report(t.Context(), said)
+	if err != nil || state != told.Late {
+		t.Fatal(state, err)
+	}
+	r.ask(ledger.Replay, ledger.CommandDetail{}, "a#1")
+	r.until(1)
+	r.waitIdle(0)
+	same(t, "calls", calls(r, "a"), []string{"a#1/1", "a#2/1"})
+	s, err := told.New(r.l).ActionState(t.Context(), said.AttemptRef)
+	if err != nil || s.Status != ledger.Done || s.Outcome != "applied" {
+		t.Errorf("%+v %v", s, err)
+	}
 }
 
 // What is given up or resolved as done makes way; only the head of its lane holds it.

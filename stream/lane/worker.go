@@ -71,6 +71,7 @@ func (w *workers) run(e *entry, d *sinkQueue) {
 	switch {
 	case p.ctx.Err() != nil:
 		w.s.abandon(e, d)
+	case e.Replay != nil && w.reportedNow(e, d): // the replay has what was reported too late to be done count
 	case err != nil && sink.ClassOf(err) == sink.ClassPayload:
 		if w.reportedNow(e, d) {
 			return

@@ -202,6 +202,9 @@ func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Comm
 	switch cmd.Kind {
 	case Replay:
 		o.Status, o.Outcome = Failed, RunsAgain
+		if _, err := tx.Exec(ctx, ReopenDone, cmd.Claim, cmd.LaneSeq); err != nil {
+			return err
+		}
 		return exactly(tx.Exec(ctx, OfWindow(w, `UPDATE actions_w{w} a SET status = 'failed', open = true, next_at = now(), finished_at = NULL, replayed_at = now(), spent = a.attempts,
 			deaths = a.deaths + (a.status = 'dead_letter')::int, forced = $3 OR `+ParksLane+`, twice = $4 FROM effects x
 			WHERE a.fence = $1 AND a.lane_seq = $2 AND x.id = a.effect`), cmd.Claim, cmd.LaneSeq, cmd.Detail.Force, cmd.Detail.OutcomeUnknown))

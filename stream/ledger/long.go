@@ -39,6 +39,11 @@ type Report struct {
 const LateWrite = `UPDATE results SET ended_at = now(), outcome = 'late'
 WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND epoch = $4 AND ended_at IS NULL`
 
+// ReopenDone has the late reports of an action that say done count again, where it is failed now and so to be attempted: what is done must not be
+// done again. What they have cost was counted when they were ended.
+const ReopenDone = `UPDATE results SET ended_at = NULL, outcome = NULL, cost = 0
+WHERE fence = $1 AND lane_seq = $2 AND status = 'done' AND outcome = 'late'`
+
 // Past reports whether an action is past the attempt: the action has ended, or a later attempt is recorded. The action has status is and
 // so many recorded attempts, the last of the owner with this epoch. A report of the attempt then changes nothing.
 func (r AttemptRef) Past(is Status, attempts int, epoch int64) bool {

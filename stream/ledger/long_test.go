@@ -204,6 +204,13 @@ func TestLateReports(t *testing.T) {
 	if got := f.resultReported(Report{AttemptRef: ref(c, 3, 1), Status: Done, Cost: 7}); got != "late" {
 		t.Errorf("the same once more: %s", got)
 	}
+	// The owner may read a report, and end it, before the one who took it looks whether it is late: it is told so all the same.
+	f.exec(`CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		UPDATE results SET ended_at = now(), outcome = 'late' WHERE id = NEW.id; RETURN NULL; END $$`)
+	f.exec(`CREATE TRIGGER ends AFTER INSERT ON results FOR EACH ROW EXECUTE FUNCTION ends()`)
+	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 3), Status: Done}); got != "late" {
+		t.Errorf("ended meanwhile: %s", got)
+	}
 }
 
 // The owner is killed before it has recorded its call, and the next one makes the call again: both attempts have the number 1. What is

@@ -90,6 +90,53 @@ var finishingLater = []property{
 		f.is("open", f.reports(c), "1/1:done:a", "2/1:failed:b:past")
 		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Processing, Attempt: 3, Left: time.Hour})
 		f.is("attempted again", f.reports(c), "1/1:done:a:past", "2/1:failed:b:past")
+		list, err := f.l.Reports(f.ctx(), []*ledger.Claim{c})
+		for _, r := range list {
+			err = errors.Join(err, f.l.EndReport(f.ctx(), r))
+		}
+		said := func(when string, want int) {
+			f.Helper()
+			f.result(c, 1, ledger.Done)
+			f.result(c, 2, ledger.Failed)
+			if list, err = f.l.Reports(f.ctx(), []*ledger.Claim{c}); err != nil || len(list) != want || want > 0 && (list[0].Status != ledger.Done || list[0].Past || list[0].Cost != 0) {
+				f.Error("said again, ", when, list, err)
+			}
+		}
+		said("too late", 0)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Failed, Attempt: 3, NextIn: time.Hour})
+		said("while it counts", 1)
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Reported: true})
+		said("once it is applied", 0)
+	}},
+	{"what was said too late to be done is read again once its action is to run again, and its cost is not", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1), seq(1, "b", 1), seq(2, "c", 1), seq(3, "d", 1))
+		events := []string{"a-1", "b-1", "c-1", "d-1"}
+		for i, id := range events {
+			f.record(ledger.Result{Claim: c, LaneSeq: int64(i) + 1, ID: actionID(id), Status: ledger.Dead, Attempt: 1, Packed: []byte("kept")})
+		}
+		for i, said := range []ledger.Status{ledger.Done, ledger.Dead, ledger.Done} {
+			f.result(c, int64(i)+1, said)
+		}
+		list, err := f.l.Reports(f.ctx(), []*ledger.Claim{c})
+		for _, r := range list[:2] { // the third is asked for before its owner has ended it
+			err = errors.Join(err, f.l.EndReport(f.ctx(), r))
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, id := range events {
+			f.ask(actionID(id), ledger.Replay, ledger.CommandDetail{})
+		}
+		f.is("applied", f.applyLaneCommands(c), "1:runs again:failed", "2:runs again:failed", "3:runs again:failed", "4:runs again:failed")
+		var got []string
+		list, err = f.l.Reports(f.ctx(), []*ledger.Claim{c})
+		for _, r := range list {
+			got = append(got, fmt.Sprintf("%d:%s:%t:%d", r.LaneSeq, r.Status, r.Past, r.Cost))
+		}
+		if f.is("read", got, "1:done:false:0", "3:done:false:250000"); err != nil {
+			f.Fatal(err)
+		}
 	}},
 	{"a report of an attempt that a killed owner has not recorded is not one of the next owner's", func(f *fixture) {
 		killed := f.claim(0)

@@ -269,10 +269,14 @@ func (s *server) result(r *http.Request) (int, any, error) {
 	case reports.Differs:
 		return 0, nil, refuse(http.StatusConflict, "another result of attempt %d was recorded before, and stands", ref.Attempt)
 	case reports.Late:
+		kept := "and changes nothing"
 		if report.Cost > 0 {
-			return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept, and of it only its cost counts", whyPast(ref, &state))
+			kept = "and of it only its cost counts"
 		}
-		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept and changes nothing", whyPast(ref, &state))
+		if report.Status == ledger.Done && state.Status == ledger.Dead {
+			kept += ", unless an operator replays the action, which takes it instead of another call"
+		}
+		return 0, nil, refuse(http.StatusConflict, "too late: %s; the result is kept, %s", whyPast(ref, &state), kept)
 	case reports.Repeated:
 		return http.StatusOK, item, nil
 	}
@@ -290,9 +294,6 @@ func whyPast(ref ledger.AttemptRef, s *reports.ActionState) string {
 	}
 	if s.Lost(ref) {
 		return lostCall
-	}
-	if s.Status == ledger.Failed || s.Status == ledger.Unknown {
-		return fmt.Sprintf("the action is %s; a result still counts until it is attempted again", s.Status)
 	}
 	return fmt.Sprintf("the action is %s", s.Status)
 }
@@ -316,7 +317,11 @@ func (s *server) heartbeat(r *http.Request) (int, any, error) {
 		return http.StatusOK, itemOf(ref, &state), nil
 	}
 	if state.Attempts >= ref.Attempt || state.Past(ref) || state.Lost(ref) {
-		return 0, nil, refuse(http.StatusConflict, "nobody waits for this attempt any more: %s", whyPast(ref, &state))
+		why := whyPast(ref, &state)
+		if !state.Past(ref) && !state.Lost(ref) {
+			why += "; a result still counts until it is attempted again"
+		}
+		return 0, nil, refuse(http.StatusConflict, "nobody waits for this attempt any more: %s", why)
 	}
 	return http.StatusOK, itemOf(ref, &state), nil
 }

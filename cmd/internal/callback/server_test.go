@@ -185,7 +185,11 @@ func TestResultsAreRefused(t *testing.T) {
 	d.as, d.state.Attempts = reports.Late, 3
 	d.refused("a later attempt", d.ask("POST", resultPath, `{"status":"done"}`), 409, "attempt 3 of the action has begun")
 	d.state.Attempts, d.state.Status = 2, ledger.Dead
-	d.refused("a dead action", d.ask("POST", resultPath, `{"status":"done"}`), 409, "the action is dead_letter")
+	d.refused("a dead action", d.ask("POST", resultPath, `{"status":"done"}`), 409, "unless an operator replays the action")
+	d.state.Status = ledger.Failed // by a replay: what is no done was too late for good
+	if w := d.ask("POST", resultPath, `{"status":"dead"}`); w.Code != 409 || strings.Contains(w.Body.String(), "still counts") {
+		t.Error(w.Code, w.Body)
+	}
 }
 
 // TestUnauthorized: whatever is wrong with a token, and whether or not there is such an action, the answer is the same.

@@ -217,14 +217,11 @@ func (c *listenCmd) forwardOne(e *env, to *namedSource, r *kgo.Record) error {
 	request.URL = c.ForwardTo
 	answer, err := delivery.Post(e.ctx, request, false)
 	if err != nil {
-		return schemas.Errorf(schemas.Unavailable, "post to "+c.ForwardTo, "%w; does anything listen there?", err)
+		return noAnswer(e, c.ForwardTo, err, "does anything listen there?")
 	}
 	out := forwarded{r.Partition, r.Offset, event.ID, event.Type, string(event.Entity), answer.Status}
-	if e.output == "json" || e.output == "jsonl" {
-		err = json.NewEncoder(e.Stdout).Encode(out)
-	} else {
-		_, err = fmt.Fprintf(e.Stdout, "%d@%d -> %d  %s  %s  %s\n", out.Partition, out.Offset, out.Status, cell(out.Type), cell(out.Entity), cell(out.EventID))
-	}
+	line := fmt.Sprintf("%d@%d -> %d  %s  %s  %s", out.Partition, out.Offset, out.Status, cell(out.Type), cell(out.Entity), cell(out.EventID))
+	err = printCall(e, out, out.EventID, line, withoutSecrets(request.Header), request.Body)
 	if err == nil && answer.Status/100 != 2 {
 		err = &exitError{code: exitFailed, err: fmt.Errorf("%s answered %d: %s", c.ForwardTo, answer.Status, clipped(answer.Body))}
 	}

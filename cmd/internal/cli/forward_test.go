@@ -57,13 +57,13 @@ func TestListenForwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	refuse := ""
+	refuse, during := "", func(*http.Request) {}
 	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if err := github.Verify(&verify.Request{Method: r.Method, Header: r.Header, Body: body}, time.Now()); err != nil || r.Header.Get("X-GitHub-Event") != "issues" {
 			t.Errorf("%v %v", err, r.Header)
 		}
-		if string(body) == refuse {
+		if during(r); string(body) == refuse {
 			w.WriteHeader(http.StatusTeapot)
 			return
 		}
@@ -76,8 +76,10 @@ func TestListenForwards(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var out bytes.Buffer // of the last one
 	forward := func(ctx context.Context, count string, more ...string) (int, string) {
-		var out, errs bytes.Buffer
+		var errs bytes.Buffer
+		out.Reset()
 		args := append([]string{"listen", "acme/github", "--forward-to", local.URL, "-c", file, "--cursor", at, "--count", count}, more...)
 		return Main(ctx, args, Options{Stdout: &out, Stderr: &errs}), errs.String()
 	}
@@ -107,11 +109,24 @@ func TestListenForwards(t *testing.T) {
 		}
 		got = nil
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if code, errs := forward(ctx, "4"); code != exitOK || !slices.Equal(got, []string{"{}", "[1]", "[2]", "[3]"}) {
-			t.Errorf("with a cursor of partition %d alone: exit %d, %q\n%s", partition, code, got, errs)
+		if code, errs := forward(ctx, "4", "-o", "id"); code != exitOK || out.String() != "e1\ne2\ne3\ne4\n" || !slices.Equal(got, []string{"{}", "[1]", "[2]", "[3]"}) {
+			t.Errorf("with a cursor of partition %d alone: exit %d, %q\n%s%s", partition, code, got, out.String(), errs)
 		}
 		cancel()
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	during = func(r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}
+	if err := os.Remove(at); err != nil {
+		t.Fatal(err)
+	}
+	if code, errs := forward(ctx, "1", "--since", "1h"); code != exitInterrupt || strings.Contains(errs, "?") {
+		t.Errorf("interrupted: exit %d, %s", code, errs)
+	}
+	during = func(*http.Request) {}
 	for _, request := range []kmsg.Key{kmsg.ListOffsets, kmsg.Fetch} {
 		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{request}, Topic: "events.acme.github", Err: kerr.TopicAuthorizationFailed, Count: -1})
 		code, errs := forward(t.Context(), "1")

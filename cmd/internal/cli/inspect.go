@@ -228,7 +228,11 @@ func showItem(w io.Writer, d *api.InboxDetail) {
 
 // writeAttempt writes one attempt as a line.
 func writeAttempt(w io.Writer, a *api.AttemptItem) {
-	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %8.1f ms  %s", a.Attempt, formatTime(a.At), cell(a.Class), a.Code, a.LatencyMS, plain(a.Error))
+	latency := fmt.Sprintf("%.1f ms", a.LatencyMS)
+	if a.LatencyMS == 0 { // when it began is not kept
+		latency = "-"
+	}
+	fmt.Fprintf(w, "  %3d  %s  %-12s %3d  %11s  %s", a.Attempt, formatTime(a.At), cell(a.Class), a.Code, latency, plain(a.Error))
 	if a.TraceID != "" {
 		fmt.Fprintf(w, "  trace %s", plain(a.TraceID))
 	}

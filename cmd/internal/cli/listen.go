@@ -196,32 +196,36 @@ func (l *hearer) hear(call *heard) (last bool) {
 	return false
 }
 
-// print prints a call: in a line, with -o wide with its headers and body, with -o json and jsonl as a line of JSON.
 func (l *hearer) print(call *heard) (err error) {
-	out := l.env.Stdout
-	switch l.env.output {
-	case "json", "jsonl":
-		enc := json.NewEncoder(out)
-		enc.SetEscapeHTML(false)
-		return enc.Encode(call)
-	case "yaml":
-		if _, err := fmt.Fprintln(out, "---"); err != nil {
-			return err
-		}
-		return printYAML(out, call)
-	case "id":
-		_, err = fmt.Fprintln(out, plain(call.ActionID))
-		return err
-	}
 	note := ""
 	if call.Again {
 		note = ", again"
 	}
-	_, err = fmt.Fprintf(out, "%s %s %s -> %d%s  %s  %s %s %s  signature %s, %d bytes\n", call.At.Format("15:04:05"), plain(call.Method), plain(call.URL), call.Answered, note,
+	line := fmt.Sprintf("%s %s %s -> %d%s  %s  %s %s %s  signature %s, %d bytes", call.At.Format("15:04:05"), plain(call.Method), plain(call.URL), call.Answered, note,
 		cell(call.ActionID), cell(call.Type), cell(call.Entity), cell(l.env.version(call.Version)), plain(call.Signature), len(call.Content()))
-	if err == nil && l.env.output == "wide" {
-		showHeaders(out, call.Header())
-		_, err = fmt.Fprintf(out, "\n%s\n\n", visibleBody(call.Content()))
+	return printCall(l.env, call, call.ActionID, line, call.Header(), call.Content())
+}
+
+// printCall prints a call that was heard or forwarded: as its line, with -o wide with its headers and body, with -o id as its id, with others as a
+// document of its own.
+func printCall(e *env, call any, id, line string, header http.Header, body []byte) (err error) {
+	switch e.output {
+	case "json", "jsonl":
+		enc := json.NewEncoder(e.Stdout)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(call)
+	case "yaml":
+		if _, err := fmt.Fprintln(e.Stdout, "---"); err != nil {
+			return err
+		}
+		return printYAML(e.Stdout, call)
+	case "id":
+		line = plain(id)
+	}
+	_, err = fmt.Fprintln(e.Stdout, line)
+	if err == nil && e.output == "wide" {
+		showHeaders(e.Stdout, header)
+		_, err = fmt.Fprintf(e.Stdout, "\n%s\n\n", visibleBody(body))
 	}
 	return err
 }

@@ -143,7 +143,7 @@ func (c *sourcesReconcileCmd) post(e *env, to *namedSource, m *missed, header ht
 		}
 		answer, err := delivery.Post(e.ctx, r, c.URL == "")
 		if err != nil {
-			return schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err)
+			return noAnswer(e, r.URL, err, "is the intake running there?")
 		}
 		later := answer.RetryAfter > 0 && (answer.Status == http.StatusTooManyRequests || answer.Status == http.StatusServiceUnavailable)
 		if later && waits < maxWaits && answer.RetryAfter <= longestWait {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,7 +74,18 @@ func (c *sendCmd) Run(e *env) error {
 		refuse = fmt.Sprintf("a delivery that was signed %s ago", c.Stale)
 	}
 	return c.post(e, all, refuse, func(r *verify.Request) { explainQuarantined(e, to.Source, r, names.Source.Print(to.id)) },
-		func() string { return whyUnauthorized(e, to, c.URL != "") })
+		func(r *verify.Request, at time.Time) string {
+			return cmp.Or(tooOld(to.Verifier, r, at), whyUnauthorized(e, to, c.URL != ""))
+		})
+}
+
+// tooOld says by how much a request was signed too long ago when it was sent; empty: it was not. So is one whose time is in a body that a retry
+// keeps.
+func tooOld(v verify.Verifier, r *verify.Request, at time.Time) string {
+	if bad, ok := errors.AsType[*verify.Error](v.Verify(r, at)); ok && bad.Reason == verify.TooOld {
+		return "it was signed too long ago: " + bad.Detail
+	}
+	return ""
 }
 
 // explainQuarantined says of a delivery that the intake has put into quarantine why it has, as far as this file's mapping tells, and what to do.
@@ -107,24 +119,29 @@ func unusable(source *provider.Source, r *verify.Request) (err error) {
 
 // post posts the deliveries one after the other, and lists the answers. An answer other than 2xx makes the command fail (of what must
 // be refused, where refuse says what that is, any but 401), but does not end it; a request without an answer does. quarantined is called with one that went to quarantine, or a part of it,
-// unauthorized says why the last was answered 401.
-func (c *sendCmd) post(e *env, all []numbered, refuse string, quarantined func(*verify.Request), unauthorized func() string) error {
+// unauthorized says why the last was answered 401, and at what time.
+func (c *sendCmd) post(e *env, all []numbered, refuse string, quarantined func(*verify.Request), unauthorized func(*verify.Request, time.Time) string) error {
 	var items []sent
 	var kept *verify.Request
+	var refused verify.Request
+	var refusedAt time.Time
 	limit := rate.NewLimiter(rate.Inf, 1)
 	if c.Rate > 0 {
 		limit.SetLimit(rate.Limit(c.Rate))
 	}
 	for _, r := range all {
 		if err := limit.Wait(e.ctx); err != nil {
-			return errors.Join(showSent(e, items), err)
+			return errors.Join(showSent(e, items), &exitError{code: exitInterrupt})
 		}
 		if err := r.sign(); err != nil {
 			return errors.Join(showSent(e, items), err)
 		}
 		answer, err := delivery.Post(e.ctx, r.Request, false)
 		if err != nil {
-			return errors.Join(showSent(e, items), schemas.Errorf(schemas.Unavailable, "post to "+r.URL, "%w; is the intake running there?", err))
+			return errors.Join(showSent(e, items), noAnswer(e, r.URL, err, "is the intake running there?"))
+		}
+		if answer.Status == http.StatusUnauthorized {
+			refused, refusedAt = *r.Request, time.Now()
 		}
 		if answer.Result == delivery.Quarantined || answer.List != nil && answer.List.Quarantined > 0 {
 			kept = r.Request
@@ -147,9 +164,17 @@ func (c *sendCmd) post(e *env, all []numbered, refuse string, quarantined func(*
 		return nil
 	}
 	if slices.ContainsFunc(items, func(s sent) bool { return s.Result == delivery.Refused }) {
-		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items, unauthorized))}
+		return &exitError{code: exitFailed, err: errors.New("not every delivery was accepted" + whyRefused(items, func() string { return unauthorized(&refused, refusedAt) }))}
 	}
 	return nil
+}
+
+// noAnswer is the error of what was posted to a URL without an answer, which asks a question, unless we are interrupted.
+func noAnswer(e *env, url string, err error, question string) error {
+	if e.ctx.Err() != nil {
+		return &exitError{code: exitInterrupt}
+	}
+	return schemas.Errorf(schemas.Unavailable, "post to "+url, "%w; %s", err, question)
 }
 
 // whyRefused says what the last refusal is about, as far as its status tells: a sender learns no more.

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/forebay-io/forebay/ingest/provider"
@@ -19,7 +18,7 @@ import (
 
 // playFlags make the sender a provider at its worst.
 type playFlags struct {
-	Repeat    int           `default:"1" help:"Send the delivery so many times, as a provider that retries does; with {n} in an --edit each is another."`
+	Repeat    int           `default:"1" help:"Send the delivery so many times, as a provider that retries does: signed anew, unless the time is in its body; with {n} in an --edit each is another."`
 	Edit      []string      `sep:"none" placeholder:"POINTER=VALUE" help:"Set a value of the JSON body before it is signed, such as /issue/number=7; {n} is 1 in the first delivery of --repeat, 2 in the next. May be repeated."`
 	Duplicate bool          `help:"Send each a second time, too."`
 	Shuffle   bool          `help:"Send them in any order."`
@@ -44,7 +43,7 @@ func (c *playFlags) check() error {
 type numbered struct {
 	n int
 	*verify.Request
-	sign func() error // signs it, the first time: to be called just before it is sent, since many take longer than a source's tolerance
+	sign func() error // to be called just before it is sent, each time: many take longer than a source's tolerance
 }
 
 // play returns the deliveries in the order in which they are sent, made of r, to be signed by sign.
@@ -52,7 +51,7 @@ func (c *playFlags) play(r *verify.Request, sign func(*verify.Request, time.Time
 	differ := slices.ContainsFunc(c.Edit, func(e string) bool { return strings.Contains(e, "{n}") })
 	var all []numbered
 	for n := 1; n <= c.Repeat; n++ {
-		if n > 1 && !differ { // a retry is the same to the byte
+		if n > 1 && !differ { // a retry
 			all = append(all, numbered{n, all[0].Request, all[0].sign})
 			continue
 		}
@@ -64,7 +63,7 @@ func (c *playFlags) play(r *verify.Request, sign func(*verify.Request, time.Time
 				return nil, err
 			}
 		}
-		all = append(all, numbered{n, &one, sync.OnceValue(func() error { return sign(&one, time.Now().Add(-c.Stale)) })})
+		all = append(all, numbered{n, &one, signsAnew(&one, func(r *verify.Request) error { return sign(r, time.Now().Add(-c.Stale)) })})
 	}
 	if c.Duplicate {
 		twice := make([]numbered, 0, 2*len(all))
@@ -77,6 +76,23 @@ func (c *playFlags) play(r *verify.Request, sign func(*verify.Request, time.Time
 		rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	}
 	return all, nil
+}
+
+// signsAnew returns what signs r, and a retry of it anew, as providers do that sign a time in a header. Where the time is in the body, a retry is
+// the same to the byte, as Linear's is: else it would be another delivery.
+func signsAnew(r *verify.Request, sign func(*verify.Request) error) func() error {
+	first := true
+	return func() error {
+		again := *r
+		again.Header = r.Header.Clone()
+		if err := sign(&again); err != nil {
+			return err
+		}
+		if first || bytes.Equal(again.Body, r.Body) {
+			*r, first = again, false
+		}
+		return nil
+	}
 }
 
 // forger returns what signs as the source does, with a secret that it does not have.

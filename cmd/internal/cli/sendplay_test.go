@@ -2,6 +2,8 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -85,16 +87,22 @@ func TestSendPlaysABadProvider(t *testing.T) {
 	}
 }
 
-// TestSendSignsJustBefore: each delivery is signed as of when it is sent, however long those before it took, and what is sent again is the same to
-// the byte.
+// TestSendSignsJustBefore: each delivery is signed as of when it is sent, however long those before it took, and what is sent again is signed anew,
+// unless the time is in its body: that stays the same to the byte.
 func TestSendSignsJustBefore(t *testing.T) {
 	t.Parallel()
-	for edit, want := range map[string]string{"/id={n}": "0s 0s 10m0s 10m0s 20m0s 20m0s", "/id=7": "0s 0s 0s 0s 0s 0s"} {
+	for name, want := range map[string]string{"each another": "0s 0s 10m0s 10m0s 20m0s 20m0s", "a retry": "0s 0s 10m0s 10m0s 20m0s 20m0s", "in the body": "0s 0s 0s 0s 0s 0s"} {
 		synctest.Test(t, func(t *testing.T) {
 			began := time.Now()
-			flags := playFlags{Repeat: 3, Duplicate: true, Edit: []string{edit}, Stale: time.Minute}
+			flags := playFlags{Repeat: 3, Duplicate: true, Edit: []string{"/id=7"}, Stale: time.Minute}
+			if name == "each another" {
+				flags.Edit[0] = "/id={n}"
+			}
 			all, err := flags.play(&verify.Request{Header: http.Header{}, Body: []byte(`{}`)}, func(r *verify.Request, at time.Time) error {
-				r.Header.Add("X-Time", at.Add(time.Minute).Sub(began).String())
+				text := at.Add(time.Minute).Sub(began).String()
+				if r.Header.Set("X-Time", text); name == "in the body" {
+					r.Body = []byte(text)
+				}
 				return nil
 			})
 			var times []string
@@ -102,13 +110,13 @@ func TestSendSignsJustBefore(t *testing.T) {
 				if err == nil {
 					err = d.sign()
 				}
-				times = append(times, d.Header.Values("X-Time")...)
+				times = append(times, d.Header.Get("X-Time"))
 				if i%2 == 1 {
 					time.Sleep(10 * time.Minute)
 				}
 			}
 			if got := strings.Join(times, " "); err != nil || got != want {
-				t.Errorf("%s: they are signed at %s, want %s; %v", edit, got, want, err)
+				t.Errorf("%s: they are signed at %s, want %s; %v", name, got, want, err)
 			}
 		})
 	}
@@ -129,5 +137,49 @@ func TestSendSignsJustBefore(t *testing.T) {
 	}
 	if err := new(sendCmd).post(&env{ctx: t.Context(), Options: Options{Stdout: io.Discard, Stderr: io.Discard}}, all, "", nil, nil); err != nil || posts != 3 {
 		t.Errorf("%d posts, %v", posts, err)
+	}
+}
+
+// TestSendThatIsCutOff: an interrupt asks nothing, and what was sent is shown.
+func TestSendThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	posts := 0
+	intake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if posts++; posts == 2 {
+			cancel()
+			<-r.Context().Done()
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}))
+	defer intake.Close()
+	r := &verify.Request{Method: http.MethodPost, URL: intake.URL, Header: http.Header{}}
+	one := numbered{1, r, func() error { return nil }}
+	var out bytes.Buffer
+	err := new(sendCmd).post(&env{ctx: ctx, Options: Options{Stdout: &out, Stderr: io.Discard}}, []numbered{one, one, one}, "", nil, nil)
+	if x, ok := errors.AsType[*exitError](err); !ok || x.code != exitInterrupt || x.err != nil || strings.Contains(err.Error(), "?") || !strings.Contains(out.String(), "202") {
+		t.Errorf("%v\n%s", err, out.String())
+	}
+}
+
+// TestSendTooOld: of what is refused because its time is too far back, as that of a retry whose body has it, the secret is not blamed.
+func TestSendTooOld(t *testing.T) {
+	t.Parallel()
+	intake := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
+	defer intake.Close()
+	source, err := provider.Compile(provider.Config{Team: "acme", Name: "linear", Preset: "linear", Secrets: []schemas.Secret{schemas.NewSecret("a secret of 32 characters, or so")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &verify.Request{Method: http.MethodPost, URL: intake.URL, Header: http.Header{}, Body: []byte(`{"webhookTimestamp":1}`)}
+	var asked []string
+	one := numbered{1, r, func() error { return source.Sign(r, time.Now()) }}
+	err = new(sendCmd).post(&env{ctx: t.Context(), Options: Options{Stdout: io.Discard, Stderr: io.Discard}}, []numbered{one}, "", nil, func(r *verify.Request, at time.Time) string {
+		asked = append(asked, tooOld(source.Verifier, r, at), tooOld(source.Verifier, r, at.Add(30*24*time.Hour)))
+		return "why"
+	})
+	if err == nil || len(asked) != 2 || asked[0] != "" || !strings.Contains(asked[1], "signed too long ago") {
+		t.Errorf("%v, %q", err, asked)
 	}
 }

@@ -486,7 +486,7 @@ func newFake() *fake {
 	f.items[2].Duplicates = 2
 	f.detail = api.InboxDetail{InboxItem: f.items[1], Next: "an operator decides: `forebay dlq get act_1`", Story: []api.StoryItem{{At: &at, What: "received", Text: "received, verified with secret 1"}},
 		Actions: []api.ActionItem{{ID: "act_1", Name: "run", Destination: "acme/agent", Status: "dead_letter", LaneSeq: 7,
-			Attempts: []api.AttemptItem{{Attempt: 1, At: at, Class: "invalid", Code: 422, LatencyMS: 12.5, Error: "422 Unprocessable Entity", Response: "no such item"}}}}}
+			Attempts: []api.AttemptItem{{Attempt: 1, At: at, Class: "invalid", Code: 422, LatencyMS: 12.5, Error: "422 Unprocessable Entity", Response: "no such item"}, {Attempt: 2, At: at, Class: "busy", Code: 503}}}}}
 	f.raw = api.Raw{ContentType: "application/json", Data: []byte(`{"order": 1}`), Headers: []api.DeadHeader{{Key: "ce_type", Value: "order.changed"}}}
 	f.entity = api.EntityDetail{Team: "acme", Subscription: "fulfil", Source: "orders", Entity: "o-1", Track: f.items,
 		Lines:   []api.VersionLineItem{{Topic: "events.acme.orders", Partition: 1, Kind: "sequence", Version: order("2", "", "", "").Version, At: "2", Missing: [][2]int64{{3, 4}}}},

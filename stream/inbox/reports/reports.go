@@ -100,14 +100,19 @@ func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 		return "", err
 	case known != digest:
 		return Differs, nil
-	case outcome == "late":
+	case outcome == "late" && r.Status != ledger.Done:
 		return Late, nil
-	case outcome != "":
+	case outcome == "applied":
 		return Repeated, nil
 	}
 	state, err := rs.ActionState(ctx, r.AttemptRef)
 	late := err == nil && state.Outcome != "applied" && r.Late(state.Status, state.Attempts, state.AttemptEpoch)
 	switch {
+	case outcome == "late" && err == nil && !late: // by now it counts, as one that comes for the first time
+		_, err = rs.quick.Exec(ctx, ledger.ReopenDone, r.Fence, r.LaneSeq)
+		return Recorded, err
+	case outcome == "late":
+		return Late, nil
 	case late && (r.Cost > 0 || rs.markLate(ctx, r.AttemptRef)): // what it has cost counts all the same: the owner ends it
 		return Late, nil
 	case first:
@@ -116,10 +121,14 @@ func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 	return Repeated, nil
 }
 
-// markLate marks a report as late. It returns false if the owner has ended the report meanwhile, or the database fails.
-func (rs *Reports) markLate(ctx context.Context, r ledger.AttemptRef) bool {
-	ended, err := rs.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
-	return err == nil && ended.RowsAffected() == 1
+// markLate marks a report as late, unless the owner has. It returns false if the owner has applied the report meanwhile, or the database fails.
+func (rs *Reports) markLate(ctx context.Context, r ledger.AttemptRef) (late bool) {
+	_, err := rs.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
+	if err == nil { // not by the write itself, which does not see an end that it has waited for
+		err = rs.quick.QueryRow(ctx, `SELECT coalesce(outcome = 'late', false) FROM results WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND epoch = $4`,
+			r.Fence, r.LaneSeq, r.Attempt, r.Epoch).Scan(&late)
+	}
+	return err == nil && late
 }
 
 // Beat records a heartbeat of an attempt that is processing. The owner is not notified: it reads heartbeats before it gives up waiting.

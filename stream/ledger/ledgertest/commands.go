@@ -246,6 +246,7 @@ func (p *Process) change(o *ledger.CommandResult, a *action, cmd ledger.Command)
 		for i := range a.attemptRows {
 			a.attemptRows[i].anew = false
 		}
+		p.m.reopenDone(ledger.AttemptRef{Fence: cmd.Claim, LaneSeq: cmd.LaneSeq})
 		return
 	case ledger.Discard:
 		o.Status, o.Outcome = ledger.Discarded, "given up"

@@ -25,9 +25,13 @@ func (m *Memory) Report(r ledger.Report) error {
 	if r.Fence < 1 || int(r.Fence) > len(m.fences) || r.LaneSeq < 1 || r.Attempt < 1 || r.Epoch < 1 {
 		return schemas.Errorf(schemas.Invalid, "record a result", "no attempt %d of action %d", r.Attempt, r.LaneSeq)
 	}
-	if m.reportOf(r.AttemptRef) == nil {
-		a := m.fences[r.Fence-1].actions[r.LaneSeq]
-		m.reports = append(m.reports, &report{Report: r, ended: a != nil && r.Cost == 0 && r.Late(a.status, a.attempts, a.epoch)})
+	a := m.fences[r.Fence-1].actions[r.LaneSeq]
+	late := a != nil && r.Late(a.status, a.attempts, a.epoch)
+	switch known := m.reportOf(r.AttemptRef); {
+	case known == nil:
+		m.reports = append(m.reports, &report{Report: r, ended: late && r.Cost == 0})
+	case !late:
+		m.reopenDone(r.AttemptRef)
 	}
 	return nil
 }
@@ -45,6 +49,15 @@ func (m *Memory) reportOf(ref ledger.AttemptRef) *report {
 func (m *Memory) endReport(ref ledger.AttemptRef) {
 	if r := m.reportOf(ref); r != nil {
 		r.ended = true
+	}
+}
+
+// reopenDone has what was said too late to be done count again. The caller holds mu.
+func (m *Memory) reopenDone(of ledger.AttemptRef) {
+	for _, r := range m.reports {
+		if r.ended && r.Fence == of.Fence && r.LaneSeq == of.LaneSeq && r.Status == ledger.Done {
+			r.ended, r.Cost = false, 0
+		}
 	}
 }
 
