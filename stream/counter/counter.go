@@ -93,7 +93,8 @@ type question struct {
 	sent   time.Time // right before the ledger was asked
 	grant  ledger.CounterGrant
 	err    error
-	answer chan struct{} // closed with the answer
+	answer chan struct{} // closed with the answer; nil: nobody waits for it
+	left   bool          // nobody waits any more; under Counters.mu
 }
 
 // Take takes n units, all or none. An error means that it is not known whether there are any: nothing may be used then.
@@ -255,17 +256,38 @@ func (c *Counters) leave(e *lease) {
 	e.users--
 }
 
-// ask has Run ask the ledger, and waits for the answer. Where the caller does not wait for it, what is granted counts as used.
-func (c *Counters) ask(ctx context.Context, a ledger.CounterAsk) (*question, error) {
-	q := &question{ask: a, answer: make(chan struct{})}
+// ask has Run ask the ledger, and waits for the answer. What is granted of a window to a caller that does not wait for it goes back.
+func (c *Counters) ask(ctx context.Context, a ledger.CounterAsk) (q *question, err error) {
+	q = &question{ask: a, answer: make(chan struct{})}
 	c.put(q)
 	select {
 	case <-q.answer:
 		return q, q.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		err = context.Cause(ctx)
 	case <-c.done:
-		return nil, schemas.Errorf(schemas.Unavailable, "count what is used of "+a.Name, "the process is ending")
+		err = schemas.Errorf(schemas.Unavailable, "count what is used of "+a.Name, "the process is ending")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-q.answer: // by now
+		return q, q.err
+	default:
+		q.left = true
+		return nil, err
+	}
+}
+
+// answered gives a question its answer.
+func (c *Counters) answered(q *question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(q.answer)
+	if q.left && q.grant.Units > 0 && q.ask.Burst == 0 {
+		back := q.ask
+		back.Want, back.Most, back.Force, back.Window = -q.grant.Units, 0, true, q.grant.Window
+		c.queue = append(c.queue, &question{ask: back})
 	}
 }
 
@@ -345,7 +367,7 @@ func (c *Counters) answer(ctx context.Context) {
 				q.sent, q.grant = sent, grants[i]
 			}
 			if q.answer != nil {
-				close(q.answer)
+				c.answered(q)
 			}
 		}
 		if err == nil {

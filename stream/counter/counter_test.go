@@ -174,6 +174,41 @@ func TestIdleUnitsGoBack(t *testing.T) {
 	})
 }
 
+// late is a store that takes its time.
+type late struct{ counter.Store }
+
+func (l late) Count(ctx context.Context, asks []ledger.CounterAsk) ([]ledger.CounterGrant, error) {
+	time.Sleep(100 * time.Millisecond)
+	return l.Store.Count(ctx, asks)
+}
+
+// TestLeftUnitsGoBack: what is granted to a caller that has left goes back with what was taken ahead; what is to be counted stays so.
+func TestLeftUnitsGoBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		p := start(t, late{&store})
+		l := counter.Limit{Name: "a", Units: 6400, Per: 24 * time.Hour}
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if a, err := p.Take(ctx, l, 3); err == nil {
+				t.Errorf("%+v", a)
+			}
+			cancel()
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if got := store.Used("a"); got != 0 {
+			t.Errorf("%d are used of takes that nobody has waited for", got)
+		}
+		p.Settle(l, 7, time.Now().Truncate(l.Per))
+		time.Sleep(time.Second)
+		if got := store.Used("a"); got != 7 {
+			t.Errorf("used: %d", got)
+		}
+	})
+}
+
 // TestSettleAhead: what runs cost more or less than they were counted with is settled with what was taken ahead, without a statement each; nothing of it
 // is lost or counted twice.
 func TestSettleAhead(t *testing.T) {
