@@ -176,21 +176,9 @@ func (c *Counters) ahead(l Limit, use func(e *lease, now time.Time) bool) bool {
 	return true
 }
 
-// Give gives back n units that Take gave of a window, and that were not used. Where that window is over, it changes nothing.
-func (c *Counters) Give(l Limit, n int64, window time.Time) {
-	e, err := c.hold(context.Background(), l.Name)
-	if err != nil {
-		return
-	}
-	defer c.release(e)
-	if now := time.Now(); e.window.Equal(window) && now.Before(e.ends) {
-		e.units, e.refused, e.touched = e.units+n, time.Time{}, now
-	}
-}
-
 // Settle counts n more units as used than were taken in a window, whatever the limit is: what is used already counts in the window that is. Below
-// zero they go back, where the window is still the same. What was taken ahead pays for it where that is enough; else it does not wait for the ledger,
-// which is asked for what was used until it answers.
+// zero they were taken and not used, and go back where the window is still the same. What was taken ahead pays for it where that is enough; else it
+// does not wait for the ledger, which is asked for what was used until it answers.
 func (c *Counters) Settle(l Limit, n int64, window time.Time) {
 	if n != 0 && !c.settleAhead(l, n, window) {
 		c.put(&question{ask: ledger.CounterAsk{Name: cut(l.Name), Limit: l.Units, Per: l.Per, Want: n, Force: true, Window: window}})
@@ -198,12 +186,18 @@ func (c *Counters) Settle(l Limit, n int64, window time.Time) {
 }
 
 // settleAhead settles n units with those that this process has taken ahead, and reports whether it could. The ledger counts these as used already, so
-// it need not be asked. What goes back stays here too, up to as much as may be taken ahead: a 64th of what is left.
+// it need not be asked. What goes back stays here too, up to as much as may be taken ahead: a 64th of what is left, or one.
 func (c *Counters) settleAhead(l Limit, n int64, window time.Time) bool {
 	return c.ahead(l, func(e *lease, _ time.Time) bool {
 		left := e.units - n
-		if left < 0 || n < 0 && (!e.window.Equal(window) || left > (l.Units-e.used)/64) {
+		if left < 0 || n < 0 && !e.window.Equal(window) {
 			return false
+		}
+		if n < 0 {
+			e.refused = time.Time{} // there is something again: here, or in the ledger before that is asked next
+			if left > max(1, (l.Units-e.used)/64) {
+				return false
+			}
 		}
 		e.units = left
 		return true

@@ -148,7 +148,7 @@ func (g *Budgets) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 		v, window, err := g.take(ctx, &asks[i])
 		if err != nil || v.Status != "" {
 			for _, r := range asks[:i] {
-				g.counters.Give(r.limit, r.n, r.window)
+				g.counters.Settle(r.limit, -r.n, r.window)
 			}
 			return v, err
 		}
