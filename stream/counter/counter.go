@@ -42,6 +42,7 @@ type Answer struct {
 	Left time.Duration // until the window ends
 	// Window is the one that the units are of, for Settle.
 	Window time.Time
+	Asked  bool // the ledger, for this: otherwise Used is as it was
 }
 
 const (
@@ -115,7 +116,8 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	if !now.Before(e.ends) {
 		e.units, e.refused = 0, time.Time{}
 	}
-	for e.units < n && !now.Before(e.refused) {
+	asked := false
+	for ; e.units < n && !now.Before(e.refused); asked = true {
 		had := e.units
 		q, err := c.ask(ctx, ledger.CounterAsk{Name: e.name, Limit: l.Units, Per: l.Per, Want: n - e.units, Most: l.Units})
 		if err != nil {
@@ -133,7 +135,9 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	if ok {
 		e.units -= n
 	}
-	return e.answer(ok, now), nil
+	a := e.answer(ok, now)
+	a.Asked = asked
+	return a, nil
 }
 
 func (e *lease) answer(ok bool, now time.Time) Answer {

@@ -398,12 +398,12 @@ func TestTakeAhead(t *testing.T) {
 		l := counter.Limit{Name: "a", Units: 6400, Per: time.Hour}
 		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 20*time.Second)))
 		first, err := p.Take(t.Context(), l, 1)
-		if err != nil || !first.OK {
+		if err != nil || !first.OK || !first.Asked {
 			t.Fatal(first, err)
 		}
 		for range 6 {
 			time.Sleep(3 * time.Second) // it is never idle for long
-			if a, err := p.Take(unused{t.Context(), t}, l, 1); err != nil || !a.OK || a.Window != first.Window || a.Used != first.Used || a.Left > first.Left {
+			if a, err := p.Take(unused{t.Context(), t}, l, 1); err != nil || !a.OK || a.Asked || a.Window != first.Window || a.Used != first.Used || a.Left > first.Left {
 				t.Errorf("%+v %v", a, err)
 			}
 		}

@@ -198,7 +198,9 @@ func (g *Budgets) take(ctx context.Context, k *ask) (v Verdict, window time.Time
 		return v, window, err
 	}
 	b, l := k.budget, k.limit
-	k.cap.used.set(float64(a.Used)/float64(l.Units), a.Left)
+	if a.Asked {
+		k.cap.used.set(float64(a.Used)/float64(l.Units), a.Left)
+	}
 	if a.OK {
 		return v, a.Window, nil
 	}
