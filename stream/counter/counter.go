@@ -42,6 +42,7 @@ type Answer struct {
 	Left time.Duration // until the window ends
 	// Window is the one that the units are of, for Settle.
 	Window time.Time
+	Asked  bool // the ledger, for this: otherwise Used is as it was
 }
 
 const (
@@ -93,7 +94,8 @@ type question struct {
 	sent   time.Time // right before the ledger was asked
 	grant  ledger.CounterGrant
 	err    error
-	answer chan struct{} // closed with the answer
+	answer chan struct{} // closed with the answer; nil: nobody waits for it
+	left   bool          // nobody waits any more; under Counters.mu
 }
 
 // Take takes n units, all or none. An error means that it is not known whether there are any: nothing may be used then.
@@ -114,7 +116,8 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	if !now.Before(e.ends) {
 		e.units, e.refused = 0, time.Time{}
 	}
-	for e.units < n && !now.Before(e.refused) {
+	asked := false
+	for ; e.units < n && !now.Before(e.refused); asked = true {
 		had := e.units
 		q, err := c.ask(ctx, ledger.CounterAsk{Name: e.name, Limit: l.Units, Per: l.Per, Want: n - e.units, Most: l.Units})
 		if err != nil {
@@ -132,7 +135,9 @@ func (c *Counters) Take(ctx context.Context, l Limit, n int64) (Answer, error) {
 	if ok {
 		e.units -= n
 	}
-	return e.answer(ok, now), nil
+	a := e.answer(ok, now)
+	a.Asked = asked
+	return a, nil
 }
 
 func (e *lease) answer(ok bool, now time.Time) Answer {
@@ -175,21 +180,9 @@ func (c *Counters) ahead(l Limit, use func(e *lease, now time.Time) bool) bool {
 	return true
 }
 
-// Give gives back n units that Take gave of a window, and that were not used. Where that window is over, it changes nothing.
-func (c *Counters) Give(l Limit, n int64, window time.Time) {
-	e, err := c.hold(context.Background(), l.Name)
-	if err != nil {
-		return
-	}
-	defer c.release(e)
-	if now := time.Now(); e.window.Equal(window) && now.Before(e.ends) {
-		e.units, e.refused, e.touched = e.units+n, time.Time{}, now
-	}
-}
-
 // Settle counts n more units as used than were taken in a window, whatever the limit is: what is used already counts in the window that is. Below
-// zero they go back, where the window is still the same. What was taken ahead pays for it where that is enough; else it does not wait for the ledger,
-// which is asked for what was used until it answers.
+// zero they were taken and not used, and go back where the window is still the same. What was taken ahead pays for it where that is enough; else it
+// does not wait for the ledger, which is asked for what was used until it answers.
 func (c *Counters) Settle(l Limit, n int64, window time.Time) {
 	if n != 0 && !c.settleAhead(l, n, window) {
 		c.put(&question{ask: ledger.CounterAsk{Name: cut(l.Name), Limit: l.Units, Per: l.Per, Want: n, Force: true, Window: window}})
@@ -197,12 +190,18 @@ func (c *Counters) Settle(l Limit, n int64, window time.Time) {
 }
 
 // settleAhead settles n units with those that this process has taken ahead, and reports whether it could. The ledger counts these as used already, so
-// it need not be asked. What goes back stays here too, up to as much as may be taken ahead: a 64th of what is left.
+// it need not be asked. What goes back stays here too, up to as much as may be taken ahead: a 64th of what is left, or one.
 func (c *Counters) settleAhead(l Limit, n int64, window time.Time) bool {
 	return c.ahead(l, func(e *lease, _ time.Time) bool {
 		left := e.units - n
-		if left < 0 || n < 0 && (!e.window.Equal(window) || left > (l.Units-e.used)/64) {
+		if left < 0 || n < 0 && !e.window.Equal(window) {
 			return false
+		}
+		if n < 0 {
+			e.refused = time.Time{} // there is something again: here, or in the ledger before that is asked next
+			if left > max(1, (l.Units-e.used)/64) {
+				return false
+			}
 		}
 		e.units = left
 		return true
@@ -255,17 +254,38 @@ func (c *Counters) leave(e *lease) {
 	e.users--
 }
 
-// ask has Run ask the ledger, and waits for the answer. Where the caller does not wait for it, what is granted counts as used.
-func (c *Counters) ask(ctx context.Context, a ledger.CounterAsk) (*question, error) {
-	q := &question{ask: a, answer: make(chan struct{})}
+// ask has Run ask the ledger, and waits for the answer. What is granted of a window to a caller that does not wait for it goes back.
+func (c *Counters) ask(ctx context.Context, a ledger.CounterAsk) (q *question, err error) {
+	q = &question{ask: a, answer: make(chan struct{})}
 	c.put(q)
 	select {
 	case <-q.answer:
 		return q, q.err
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		err = context.Cause(ctx)
 	case <-c.done:
-		return nil, schemas.Errorf(schemas.Unavailable, "count what is used of "+a.Name, "the process is ending")
+		err = schemas.Errorf(schemas.Unavailable, "count what is used of "+a.Name, "the process is ending")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-q.answer: // by now
+		return q, q.err
+	default:
+		q.left = true
+		return nil, err
+	}
+}
+
+// answered gives a question its answer.
+func (c *Counters) answered(q *question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(q.answer)
+	if q.left && q.grant.Units > 0 && q.ask.Burst == 0 {
+		back := q.ask
+		back.Want, back.Most, back.Force, back.Window = -q.grant.Units, 0, true, q.grant.Window
+		c.queue = append(c.queue, &question{ask: back})
 	}
 }
 
@@ -345,7 +365,7 @@ func (c *Counters) answer(ctx context.Context) {
 				q.sent, q.grant = sent, grants[i]
 			}
 			if q.answer != nil {
-				close(q.answer)
+				c.answered(q)
 			}
 		}
 		if err == nil {

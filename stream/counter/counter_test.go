@@ -86,7 +86,7 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 				case x < 6:
 					time.Sleep(time.Duration(r.Int64N(int64(10 * time.Minute))))
 				case x < 20 && len(held) > 0:
-					p.Give(l, 1, held[0])
+					p.Settle(l, -1, held[0])
 					if held[0].Unix()/3600 == window {
 						used[window]--
 					}
@@ -120,8 +120,8 @@ func TestNeverMoreThanTheLimit(t *testing.T) {
 	}
 }
 
-// TestGiveOfAWindowThatIsOver: what was taken in one window adds nothing to the next.
-func TestGiveOfAWindowThatIsOver(t *testing.T) {
+// TestSettleOfAWindowThatIsOver: what was taken in one window adds nothing to the next.
+func TestSettleOfAWindowThatIsOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var store ledgertest.Counters
@@ -135,7 +135,7 @@ func TestGiveOfAWindowThatIsOver(t *testing.T) {
 		if a, err := p.Take(t.Context(), l, 2); err != nil || !a.OK {
 			t.Fatalf("%+v %v", a, err)
 		}
-		p.Give(l, 1, before.Window)
+		p.Settle(l, -1, before.Window)
 		if a, err := p.Take(t.Context(), l, 1); err != nil || a.OK {
 			t.Errorf("a third of two: %+v %v", a, err)
 		}
@@ -172,6 +172,82 @@ func TestIdleUnitsGoBack(t *testing.T) {
 			t.Errorf("spent: %d", got)
 		}
 	})
+}
+
+// late is a store that takes its time.
+type late struct{ counter.Store }
+
+func (l late) Count(ctx context.Context, asks []ledger.CounterAsk) ([]ledger.CounterGrant, error) {
+	time.Sleep(100 * time.Millisecond)
+	return l.Store.Count(ctx, asks)
+}
+
+// TestLeftUnitsGoBack: what is granted to a caller that has left goes back with what was taken ahead; what is to be counted stays so.
+func TestLeftUnitsGoBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var store ledgertest.Counters
+		p := start(t, late{&store})
+		l := counter.Limit{Name: "a", Units: 6400, Per: 24 * time.Hour}
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			if a, err := p.Take(ctx, l, 3); err == nil {
+				t.Errorf("%+v", a)
+			}
+			cancel()
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if got := store.Used("a"); got != 0 {
+			t.Errorf("%d are used of takes that nobody has waited for", got)
+		}
+		p.Settle(l, 7, time.Now().Truncate(l.Per))
+		time.Sleep(time.Second)
+		if got := store.Used("a"); got != 7 {
+			t.Errorf("used: %d", got)
+		}
+	})
+}
+
+// TestWhatManyPutBack: units that workers take and put back, again and again, are no more out of others' use than what is taken ahead.
+func TestWhatManyPutBack(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int64{1, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			var store ledgertest.Counters
+			one, other := start(t, &store), start(t, &store)
+			l := counter.Limit{Name: "a", Units: 100, Per: 24 * time.Hour}
+			for range 60 / n {
+				go func() {
+					for range 60 {
+						a, err := one.Take(t.Context(), l, n)
+						if err != nil {
+							t.Error(err)
+						}
+						time.Sleep(100 * time.Millisecond) // for another budget, which is used up
+						if a.OK {
+							one.Settle(l, -n, a.Window)
+						}
+						time.Sleep(time.Second)
+					}
+				}()
+			}
+			time.Sleep(time.Minute) // all of them have put back
+			synctest.Wait()
+			for had := int64(0); ; had++ {
+				if a, err := other.Take(t.Context(), l, 1); err != nil {
+					t.Fatal(err)
+				} else if a.OK {
+					continue
+				}
+				if had < l.Units-2 {
+					t.Errorf("another process can take %d of 100, of which none is used", had)
+				}
+				break
+			}
+			time.Sleep(time.Minute)
+		})
+	}
 }
 
 // TestSettleAhead: what runs cost more or less than they were counted with is settled with what was taken ahead, without a statement each; nothing of it
@@ -322,12 +398,12 @@ func TestTakeAhead(t *testing.T) {
 		l := counter.Limit{Name: "a", Units: 6400, Per: time.Hour}
 		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour - 20*time.Second)))
 		first, err := p.Take(t.Context(), l, 1)
-		if err != nil || !first.OK {
+		if err != nil || !first.OK || !first.Asked {
 			t.Fatal(first, err)
 		}
 		for range 6 {
 			time.Sleep(3 * time.Second) // it is never idle for long
-			if a, err := p.Take(unused{t.Context(), t}, l, 1); err != nil || !a.OK || a.Window != first.Window || a.Used != first.Used || a.Left > first.Left {
+			if a, err := p.Take(unused{t.Context(), t}, l, 1); err != nil || !a.OK || a.Asked || a.Window != first.Window || a.Used != first.Used || a.Left > first.Left {
 				t.Errorf("%+v %v", a, err)
 			}
 		}

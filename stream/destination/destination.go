@@ -95,8 +95,8 @@ func (d *Destination) SetPolicy(p Policy) error {
 	before := d.policy
 	d.policy = p
 	d.anew(before.Rate)
-	if p.Agent != before.Agent {
-		d.notifyKeeper() // a pause may stand for the one, and for the other not
+	if p.Agent != before.Agent || p.Rate != before.Rate {
+		d.notifyKeeper() // a pause may stand for the one, and for the other not; nobody may have asked yet how many processes share a rate
 	}
 	b := &d.breaker
 	b.policy, b.recovery, b.concurrency = p.Breaker, p.Recovery, p.Concurrency

@@ -152,6 +152,9 @@ func (k *Keeper) Add(d *Destination) {
 	k.syncing.Lock()
 	defer k.syncing.Unlock()
 	k.Destinations[d.name] = d
+	if k.Tokens != nil {
+		d.share(k.Tokens, 1) // before its first attempt; of how many processes, the next Sync says
+	}
 	if k.changed != nil {
 		d.report(k.changed)
 		k.wake()
@@ -211,22 +214,18 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	return nil
 }
 
-// shareRates has destinations with a rate share it with all processes.
-func (k *Keeper) shareRates(ctx context.Context) error {
-	var limited []*Destination
-	for _, d := range k.Destinations {
-		if k.Tokens != nil && d.limits() {
-			limited = append(limited, d)
-		}
-	}
-	if len(limited) == 0 {
+// shareRates has destinations share their rates with all processes: also those that have none yet, which a reload may give one.
+func (k *Keeper) shareRates(ctx context.Context) (err error) {
+	if k.Tokens == nil {
 		return nil
 	}
-	n, err := k.Store.Processes(ctx)
-	if err != nil {
-		return err
+	all, n := slices.Collect(maps.Values(k.Destinations)), 1
+	if slices.ContainsFunc(all, (*Destination).limits) {
+		if n, err = k.Store.Processes(ctx); err != nil {
+			return err
+		}
 	}
-	for _, d := range limited {
+	for _, d := range all {
 		d.share(k.Tokens, n)
 	}
 	return nil

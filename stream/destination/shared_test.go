@@ -3,6 +3,7 @@ package destination
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -249,6 +250,47 @@ func TestRateWithoutLedger(t *testing.T) {
 		counting.Wait()
 		d.Join("acme", func() {}).Leave()
 	})
+}
+
+// TestRateByReload: what several processes share of a rate that a reload adds, or of a destination that it adds, they share from the first attempt on.
+func TestRateByReload(t *testing.T) {
+	t.Parallel()
+	for _, added := range []string{"a rate", "a destination"} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			var store ledgertest.Counters
+			with := Policy{Rate: Rate{Limit: 100, Per: time.Hour, Burst: 100, OnLimit: Queue}}
+			var all began
+			for range 3 {
+				c := counter.New(&store, nil)
+				running.Go(func() { c.Run(ctx) })
+				k := &Keeper{Store: &kept{}, Tokens: c, Destinations: map[string]*Destination{}, Logger: slog.New(slog.DiscardHandler),
+					Watch: func(func()) (stop func()) { return func() {} }}
+				d := setup(t, Policy{})
+				if added == "a rate" {
+					k.Destinations[d.Name()] = d
+				}
+				running.Go(func() { k.Run(ctx) })
+				synctest.Wait()
+				if err := d.SetPolicy(with); err != nil {
+					t.Fatal(err)
+				}
+				if added == "a destination" {
+					k.Add(d)
+				}
+				running.Go(func() { attempt(ctx, d, &all, func() time.Duration { return 0 }) })
+				synctest.Wait()
+				same(t, "processes that are known to share "+added, d.leases.processes, 2) // kept says so
+			}
+			time.Sleep(time.Minute)
+			cancel()
+			running.Wait()
+			if n := len(all.at); n > 105 || n < 95 {
+				t.Errorf("%s: %d attempts of a rate of 100", added, n)
+			}
+		})
+	}
 }
 
 // TestRateTokensGoBack: what a process has taken ahead, was given back, or is of another policy, another gets.

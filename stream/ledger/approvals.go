@@ -155,8 +155,10 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			}
 			return err
 		case known && same && !more && last.State == ApprovalWaiting:
-			a, err = oneApproval(tx.Query(ctx, written(`UPDATE approvals SET state = CASE WHEN expires_at <= now() THEN 'expired' ELSE state END, sends = CASE WHEN expires_at <= now() THEN '' ELSE sends END,
-				answered_at = CASE WHEN expires_at <= now() THEN now() END WHERE id = $1`), last.ID))
+			a, err = oneApproval(tx.Query(ctx, written(`UPDATE approvals SET state = 'expired', sends = '', answered_at = now() WHERE id = $1 AND expires_at <= now()`), last.ID))
+			if errors.Is(err, pgx.ErrNoRows) { // there is time left
+				a, err = last, nil
+			}
 			return err
 		case open:
 			if _, err := voidApproval(ctx, tx, last.ID, "what is to be done has changed, or who must approve it, and is asked for anew"); err != nil {

@@ -67,8 +67,9 @@ func TestApprovals(t *testing.T) {
 	r := asksFor(f, "once")
 	first := f.askApproval(r)
 	state("asked", first, ApprovalWaiting)
-	if again := f.askApproval(r); again.ID != first.ID || !again.AskedAt.Equal(first.AskedAt) {
-		t.Errorf("asked again: %+v", again)
+	written := f.texts(`SELECT xmin::text FROM approvals`)
+	if again := f.askApproval(r); again.ID != first.ID || !again.AskedAt.Equal(first.AskedAt) || !slices.Equal(f.texts(`SELECT xmin::text FROM approvals`), written) {
+		t.Errorf("asked again: %+v, or it was written again", again)
 	}
 	shows := func(id int64, want string) {
 		t.Helper()

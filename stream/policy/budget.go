@@ -51,7 +51,7 @@ type Budgets struct {
 
 	mu      sync.Mutex
 	charged map[schemas.ActionID]*charge
-	last    map[string]int64 // what a run has cost, by the counter's name
+	last    map[string]int64 // what a run of an entity that has a budget of its own has cost, by the counter's name
 	caps    map[capName]*namedCap
 	swept   time.Time
 }
@@ -63,6 +63,7 @@ type capName struct{ path, of string }
 type namedCap struct {
 	counter string     // its name; each entity's goes on behind it
 	used    *usedShare // of all subscriptions that count in it
+	last    int64      // what a run has cost, of whichever entity; under Budgets.mu
 }
 
 // charge is what an action was counted with before its attempt.
@@ -75,6 +76,7 @@ type charge struct {
 }
 
 type reserved struct {
+	cap    *namedCap
 	limit  counter.Limit
 	n      int64
 	window time.Time
@@ -146,7 +148,7 @@ func (g *Budgets) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 		v, window, err := g.take(ctx, &asks[i])
 		if err != nil || v.Status != "" {
 			for _, r := range asks[:i] {
-				g.counters.Give(r.limit, r.n, r.window)
+				g.counters.Settle(r.limit, -r.n, r.window)
 			}
 			return v, err
 		}
@@ -166,7 +168,6 @@ type ask struct {
 	reserved
 	budget *Allowance
 	of     string
-	cap    *namedCap
 }
 
 // asks adds to a list what an action needs of its budgets, and returns it; nil if it was counted already and its attempt was not made yet.
@@ -180,11 +181,11 @@ func (g *Budgets) asks(list []ask, budgets []Allowance, a sink.Action) []ask {
 		b := &budgets[i]
 		if b.Runs.Limit > 0 && a.Attempt-a.Unmade == 1 {
 			l, known := g.limit(b, "runs", b.Runs, a)
-			list = append(list, ask{reserved{limit: l, n: 1}, b, "runs", known})
+			list = append(list, ask{reserved{cap: known, limit: l, n: 1}, b, "runs"})
 		}
 		if b.Cost.Limit > 0 {
 			l, known := g.limit(b, "cost", b.Cost, a)
-			list = append(list, ask{reserved{limit: l, n: g.expected(l)}, b, "cost", known})
+			list = append(list, ask{reserved{cap: known, limit: l, n: g.expected(known, l)}, b, "cost"})
 		}
 	}
 	return list
@@ -197,7 +198,9 @@ func (g *Budgets) take(ctx context.Context, k *ask) (v Verdict, window time.Time
 		return v, window, err
 	}
 	b, l := k.budget, k.limit
-	k.cap.used.set(float64(a.Used)/float64(l.Units), a.Left)
+	if a.Asked {
+		k.cap.used.set(float64(a.Used)/float64(l.Units), a.Left)
+	}
 	if a.OK {
 		return v, a.Window, nil
 	}
@@ -240,7 +243,9 @@ func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
 	}
 	if out.Cost > 0 {
 		for _, r := range c.cost {
-			g.last[r.limit.Name] = int64(out.Cost)
+			if r.cap.last = int64(out.Cost); r.limit.Name != r.cap.counter {
+				g.last[r.limit.Name] = r.cap.last
+			}
 		}
 	}
 	g.mu.Unlock()
@@ -256,15 +261,24 @@ func (g *Budgets) uncharged(a sink.Action) *charge {
 	c := &charge{}
 	for _, b := range g.of(a.Destination, a.Name) {
 		if b.Cost.Limit > 0 {
-			l, _ := g.limit(&b, "cost", b.Cost, a)
-			c.cost = append(c.cost, reserved{limit: l})
+			l, known := g.limit(&b, "cost", b.Cost, a)
+			c.cost = append(c.cost, reserved{cap: known, limit: l})
 		}
 	}
 	return c
 }
 
-// expected is what a run is counted with while it is not known what it costs: as the last, and never more than the limit. The caller holds mu.
-func (g *Budgets) expected(l counter.Limit) int64 { return min(max(1, g.last[l.Name]), l.Units) }
+// expected is what a run is counted with while it is not known what it costs: as the last, where that is not known of the entity as the last of all, and
+// never more than the limit. The caller holds mu.
+func (g *Budgets) expected(of *namedCap, l counter.Limit) int64 {
+	last := of.last
+	if l.Name != of.counter {
+		if own, known := g.last[l.Name]; known {
+			last = own
+		}
+	}
+	return min(max(1, last), l.Units)
+}
 
 // sweep forgets charges of actions that are not attempted after all. The caller holds mu.
 func (g *Budgets) sweep(now time.Time) {
@@ -286,7 +300,7 @@ func (g *Budgets) sweep(now time.Time) {
 func (g *Budgets) limit(b *Allowance, of string, c Cap, a sink.Action) (counter.Limit, *namedCap) {
 	known := g.caps[capName{b.Path, of}]
 	if known == nil {
-		known = &namedCap{BudgetCounters + b.Path + "." + of, g.metrics.used.share(capName{b.Path, of})}
+		known = &namedCap{counter: BudgetCounters + b.Path + "." + of, used: g.metrics.used.share(capName{b.Path, of})}
 		g.caps[capName{b.Path, of}] = known
 	}
 	name := known.counter

@@ -213,6 +213,37 @@ func TestBudgetOfCost(t *testing.T) {
 	})
 }
 
+// TestBudgetOfCostOfManyEntities: what a run has cost is known of a budget of all entities, however many have one of their own, and of an entity that
+// nothing is known of it is what the last of all has cost.
+func TestBudgetOfCostOfManyEntities(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const entities, cost, left = 10_001, 1_000_000, 10
+		of := func(path string, entity bool, limit int64) policy.Allowance {
+			return policy.Allowance{Path: path, Entity: entity, Cost: policy.Cap{Limit: limit, Per: time.Hour}, OnLimit: ledger.WaitingBudget}
+		}
+		g := budgets(t, &ledgertest.Counters{}, of("all", false, (entities+left)*cost), of("each", true, 3*cost))
+		for n := range entities {
+			before(t, g, action(n, fmt.Sprint(n)))
+			g.After(action(n, fmt.Sprint(n)), sink.Outcome{Cost: cost}, sink.ClassOK)
+		}
+		time.Sleep(61 * time.Second) // what is known of entities is forgotten
+		let := map[string]int{}
+		for n := range 64 {
+			entity := "one"
+			if n >= 32 {
+				entity = fmt.Sprint("other ", n)
+			}
+			if v := before(t, g, action(entities+n, entity)); v.Status == "" {
+				let[entity[:3]]++
+			}
+		}
+		if let["one"] != 3 || let["oth"] != left-3 {
+			t.Errorf("let go: %v, at once, with money for 3 of one entity and for %d of all", let, left)
+		}
+	})
+}
+
 // TestBudgetWithoutLedger: nothing is let go on that cannot be counted.
 func TestBudgetWithoutLedger(t *testing.T) {
 	t.Parallel()

@@ -37,13 +37,8 @@ type Sayings interface {
 // Before implements [Guard].
 func (l *Loops) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 	e := a.Event
-	said := ledger.Saying{Source: e.Source, Entity: e.Entity, Action: a.Name, Event: e.Key(), At: e.RecordedTime, Per: l.Per}
 	switch call := e.Chain.Then(a.Subscription); {
 	case !a.Replayed.IsZero():
-		if !isSaid(e) {
-			return Verdict{}, nil
-		}
-		return Verdict{}, l.Sayings.Unsay(ctx, said)
 	case call.Depth > l.Depth:
 		return Verdict{Status: ledger.Dropped, Reason: Loop, Text: fmt.Sprintf("the call would be number %d of its chain of agents, and loop.depth is %d", call.Depth, l.Depth)}, nil
 	default:
@@ -55,6 +50,10 @@ func (l *Loops) Before(ctx context.Context, a sink.Action) (Verdict, error) {
 	}
 	if !isSaid(e) {
 		return Verdict{}, nil
+	}
+	said := ledger.Saying{Source: e.Source, Entity: e.Entity, Action: a.Name, Event: e.Key(), At: e.RecordedTime, Per: l.Per}
+	if !a.Replayed.IsZero() {
+		return Verdict{}, l.Sayings.Unsay(ctx, said)
 	}
 	n, err := l.Sayings.Said(ctx, said)
 	if err != nil || n <= l.Runs {
