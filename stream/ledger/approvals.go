@@ -155,10 +155,7 @@ func (l *Ledger) AskApproval(ctx context.Context, r ApprovalRequest) (a Approval
 			}
 			return err
 		case known && same && !more && last.State == ApprovalWaiting:
-			a, err = oneApproval(tx.Query(ctx, written(`UPDATE approvals SET state = 'expired', sends = '', answered_at = now() WHERE id = $1 AND expires_at <= now()`), last.ID))
-			if errors.Is(err, pgx.ErrNoRows) { // there is time left
-				a, err = last, nil
-			}
+			a, err = expired(ctx, tx, last)
 			return err
 		case open:
 			if _, err := voidApproval(ctx, tx, last.ID, "what is to be done has changed, or who must approve it, and is asked for anew"); err != nil {
@@ -204,6 +201,15 @@ func (r *ApprovalRequest) last(ctx context.Context, tx pgx.Tx, action [16]byte) 
 	// All by the database's clock. now() is when tx began, before the age is taken, so that a question of this run is never taken for an older one.
 	err = tx.QueryRow(ctx, `SELECT $1 >= now() - $2::bigint * interval '1 microsecond'`, last.AskedAt, time.Since(r.Since).Microseconds()).Scan(&known)
 	return last, known, err
+}
+
+// expired returns a question that waits as it is by now, and writes its row only once its time is over.
+func expired(ctx context.Context, tx pgx.Tx, last Approval) (Approval, error) {
+	a, err := oneApproval(tx.Query(ctx, written(`UPDATE approvals SET state = 'expired', sends = '', answered_at = now() WHERE id = $1 AND expires_at <= now()`), last.ID))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return last, nil
+	}
+	return a, err
 }
 
 // asksMore reports whether more is needed now than to answer a question that was asked: a second person, or another role than one of those.
