@@ -88,28 +88,32 @@ func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte
 	if err != nil {
 		return nil, nil, err
 	}
-	return c.send(req)
+	return c.send(req, false)
 }
 
-// unanswered is the error of a request that was sent and has no answer: what it asks for may be done.
+// unanswered is the error of a request for a change that was sent and has no answer: what it asks for may be done.
 type unanswered struct{ error }
+
+func (e *unanswered) Error() string {
+	return e.error.Error() + "; the request was sent and has no answer: perhaps it is done, so look before you ask again"
+}
 
 func (e *unanswered) Unwrap() error { return e.error }
 
-// Unanswered reports whether err is of a request that was sent and has no answer: what it asks for may be done.
+// Unanswered reports whether err is of a request for a change that was sent and has no answer: what it asks for may be done.
 func Unanswered(err error) bool {
 	_, ok := errors.AsType[*unanswered](err)
 	return ok
 }
 
 // send sends a request and returns the body and the headers of its answer. An answer other than 200 is an error; where it says that the client
-// asks too often, the client waits.
-func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
+// asks too often, the client waits. changes: the request asks for a change.
+func (c *Client) send(req *http.Request, changes bool) ([]byte, http.Header, error) {
 	var sent atomic.Bool
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	none := func(format string, args ...any) error {
 		err := schemas.Errorf(schemas.Unavailable, "ask "+c.base, format, args...)
-		if sent.Load() {
+		if changes && sent.Load() {
 			return &unanswered{err}
 		}
 		return err
@@ -120,6 +124,7 @@ func (c *Client) send(req *http.Request) ([]byte, http.Header, error) {
 	resp, err := c.http.Do(req)
 	for n := 0; err == nil && n < mostWaits && askAgain(req.Context(), req, resp); n++ {
 		resp.Body.Close()
+		sent.Store(false) // that was answered: nothing is done
 		resp, err = c.http.Do(req)
 	}
 	if ended := context.Cause(req.Context()); err != nil && ended != nil {
@@ -183,7 +188,13 @@ func postJSON[T any](ctx context.Context, c *Client, path string, request any) (
 		return none, err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	body, _, err := c.send(req)
+	var asks struct {
+		DryRun bool `json:"dry_run"`
+	}
+	if err := json.Unmarshal(text, &asks); err != nil {
+		return none, err
+	}
+	body, _, err := c.send(req, !asks.DryRun)
 	return answer[T](c, body, err)
 }
 

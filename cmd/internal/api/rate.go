@@ -89,7 +89,7 @@ const (
 	longestWait = 10 * time.Second
 )
 
-// askAgain waits as long as an answer says, and reports whether the request, whose answer that is, can be sent again then.
+// askAgain waits as long as an answer says, or until ctx ends, and reports whether the request, whose answer that is, can be sent again then.
 func askAgain(ctx context.Context, req *http.Request, resp *http.Response) bool {
 	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	wait := time.Duration(seconds) * time.Second
@@ -100,8 +100,7 @@ func askAgain(ctx context.Context, req *http.Request, resp *http.Response) bool 
 	defer next.Stop()
 	select {
 	case <-next.C:
-	case <-ctx.Done():
-		return false
+	case <-ctx.Done(): // which sending it again says
 	}
 	if req.GetBody != nil {
 		req.Body, err = req.GetBody()

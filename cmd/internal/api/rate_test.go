@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -115,4 +116,35 @@ func TestClientWaits(t *testing.T) {
 			t.Errorf("%v, asked %s times", err, strconv.Itoa(times))
 		}
 	})
+}
+
+// TestClientStopsWaiting: who asks too often and gives up while waiting has asked for nothing, whatever was sent before.
+func TestClientStopsWaiting(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "10")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer s.Close()
+	c, err := NewClient(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c.http = &http.Client{Transport: afterwards{s.Client().Transport, cancel}}
+	if _, err := c.PlanReplay(ctx, ReplayPlan{Team: "acme"}); !errors.Is(err, context.Canceled) || Unanswered(err) {
+		t.Errorf("%v", err)
+	}
+}
+
+// afterwards does something once a request is answered.
+type afterwards struct {
+	http.RoundTripper
+	do func()
+}
+
+func (a afterwards) RoundTrip(r *http.Request) (*http.Response, error) {
+	defer a.do()
+	return a.RoundTripper.RoundTrip(r)
 }

@@ -106,7 +106,7 @@ func (c *attentionCmd) summary(e *env, found *api.Attention) {
 			fmt.Fprintf(e.Stderr, "%s: %d of %s; `%s` lists more\n", n.Kind, listed[n.Kind], api.CountText(n.Count, n.More), c.reachingSelf(n.Kind))
 		}
 	}
-	if nothing {
+	if nothing && (e.output == "table" || e.output == "wide") { // a script sees that its list is empty
 		fmt.Fprintln(e.Stderr, "nothing waits for an operator")
 	}
 	for _, u := range api.ByReason(found.Unknown) {

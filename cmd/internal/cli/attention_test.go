@@ -7,7 +7,7 @@ import (
 	"github.com/forebay-io/forebay/cmd/internal/api"
 )
 
-// That nothing waits is said only where all is known and counted to the end.
+// That nothing waits is said only where all is known and counted to the end, and to people.
 func TestNothingWaits(t *testing.T) {
 	t.Parallel()
 	const nothing = "nothing waits for an operator"
@@ -17,9 +17,13 @@ func TestNothingWaits(t *testing.T) {
 		"not known here: parked: no answer":    {Unknown: []api.AttentionUnknown{{Kind: "parked", Why: "no answer"}}},
 	} {
 		var said strings.Builder
-		(&attentionCmd{}).summary(&env{Options: Options{Stderr: &said}}, found)
-		if !strings.Contains(said.String(), want) || want != nothing && strings.Contains(said.String(), nothing) {
-			t.Errorf("%+v: %q, want %q", found, said.String(), want)
+		for _, output := range []string{"table", "wide", "id", "jsonl"} { // that nothing waits, an empty list says to a script
+			said.Reset()
+			(&attentionCmd{}).summary(&env{output: output, Options: Options{Stderr: &said}}, found)
+			silent := want == nothing && (output == "id" || output == "jsonl")
+			if silent != (said.Len() == 0) || !silent && !strings.Contains(said.String(), want) || want != nothing && strings.Contains(said.String(), nothing) {
+				t.Errorf("-o %s of %+v: %q, want %q", output, found, said.String(), want)
+			}
 		}
 	}
 }

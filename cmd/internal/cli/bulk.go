@@ -32,7 +32,7 @@ type bulk[A any] struct {
 	states   map[string]int // how many answers have this state
 	movedOn  int            // how many items could not be changed any more when their request came: conflict or not found
 	refused  int            // how many requests were invalid or too large
-	unsure   int            // how many requests were sent and have no answer
+	unsure   int            // how many requests for a change were sent and have no answer
 
 	elsewhere []string // subscriptions that the filter does not see: another process has their ledger
 }
@@ -73,9 +73,6 @@ func (b *bulk[A]) run(id func(A) string, columns ...column[A]) error {
 func ofItem(err error) error {
 	if _, ok := errors.AsType[*api.AskedError](err); ok {
 		return &exitError{code: exitFailed, err: err}
-	}
-	if api.Unanswered(err) {
-		return fmt.Errorf("%w; it was sent and has no answer: perhaps it is asked for", err)
 	}
 	return err
 }

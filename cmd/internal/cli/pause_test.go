@@ -34,6 +34,23 @@ func TestWhatIsOfAllTeams(t *testing.T) {
 	}
 }
 
+// A change that was sent and has no answer may be done, and the command says so; a dry run and a question change nothing.
+func TestWhatHasNoAnswerMayBeDone(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	defer s.Close()
+	for args, may := range map[string]bool{
+		"pause --all --reason x": true, "destinations resume acme/coder --reason x": true, "replay start 7 --reason x": true,
+		"pause --all --dry-run": false, "attention": false,
+	} {
+		var errs bytes.Buffer
+		code := Main(t.Context(), append(strings.Fields(args), "--url", s.URL), Options{Stdout: &bytes.Buffer{}, Stderr: &errs})
+		if code != exitFailed || !strings.Contains(errs.String(), "EOF") || strings.Contains(errs.String(), "perhaps it is done") != may {
+			t.Errorf("%s: %d %s", args, code, errs.String())
+		}
+	}
+}
+
 // What comes for a paused team is not decided: inbox list has nothing of it until the team is resumed, and pause says so.
 func TestPauseSaysWhatItStops(t *testing.T) {
 	t.Parallel()

@@ -130,8 +130,11 @@ func TestRedriveEndsWhereNobodyAnswers(t *testing.T) {
 	if code, _, errs := l.run(t, "--decision", "parked"); code != exitFailed || !containsAll(errs, "3 selected, 1 done, 1 without an answer, perhaps asked for, 1 not reached", "orders/0@2: ask ") {
 		t.Errorf("%d %s", code, errs)
 	}
-	if code, _, errs := l.run(t, "orders", "b"); code != exitFailed || !strings.Contains(errs, "perhaps it is asked for") {
+	if code, _, errs := l.run(t, "orders", "b"); code != exitFailed || !strings.Contains(errs, "perhaps it is done") {
 		t.Errorf("one alone: %d %s", code, errs)
+	}
+	if code, _, errs := l.run(t, "--decision", "parked", "--dry-run"); code != exitFailed || !strings.Contains(errs, ", 2 not reached") || strings.Contains(errs, "perhaps") {
+		t.Errorf("a dry run: %d %s", code, errs)
 	}
 }
 
