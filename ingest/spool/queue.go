@@ -137,8 +137,8 @@ func (q *queue) lane(name string) *lane {
 	return l
 }
 
-// leave takes what the log has answered for calls that began at a time. It says which of them go to the disk.
-func (q *queue) leave(ctx context.Context, calls []*call, began time.Time, failed error) (toDisk []*call, err error) {
+// leave takes what the log has answered for calls that began at a time and had until another, or no end. It says which of them go to the disk.
+func (q *queue) leave(ctx context.Context, calls []*call, began, until time.Time, failed error) (toDisk []*call, err error) {
 	spools := q.s.c.Spools(q.team, q.source)
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -151,7 +151,7 @@ func (q *queue) leave(ctx context.Context, calls []*call, began time.Time, faile
 			err = ingest.ErrSpooled
 		}
 	case kind == schemas.Unavailable && moves && !moved && !q.acked.After(began): // else it may be given up for an older one alone
-		q.away = true
+		q.away = q.away || until.IsZero() || until.Sub(began) >= fairTry
 	}
 	for _, c := range calls {
 		l := q.lanes[c.lane()] // nil: it was moved, and the lane is over

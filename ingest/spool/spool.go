@@ -79,6 +79,7 @@ const (
 	drainMemory    = 64 << 20               // of all bursts
 	drainTry       = 2 * time.Second        // how long a burst waits for the log
 	drainPause     = 500 * time.Millisecond // before an entity is tried again
+	fairTry        = 500 * time.Millisecond // a delivery that had less for the log says nothing of it
 )
 
 // Spool is an [ingest.Log]. Safe for concurrent use.
@@ -283,11 +284,11 @@ func (s *Spool) take(ctx context.Context, by time.Time, team, source string, cal
 	for _, c := range calls {
 		c.cancel = cancel
 	}
-	began := time.Now()
+	began, until := time.Now(), tryUntil(by)
 	toLog, toDisk, err := q.enter(calls)
 	if len(toLog) > 0 {
 		var more []*call
-		more, err = q.leave(ctx, toLog, began, try(trying, tryUntil(by), toLog))
+		more, err = q.leave(ctx, toLog, began, until, try(trying, until, toLog))
 		toDisk = append(toDisk, more...)
 	}
 	for _, c := range toDisk {

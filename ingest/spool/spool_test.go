@@ -1224,6 +1224,27 @@ func TestDeadlines(t *testing.T) {
 			t.Errorf("later than it may be: %v; then the log answers: %v", late, err)
 		}
 		u.b.set(true, false)
+		late = u.s.Append(t.Context(), time.Now().Add(5*time.Millisecond), "events.acme.orders", &schemas.Event{ID: "2", Source: "/acme/orders", Entity: "late"})
+		next := make(chan error, 1)
+		go func() { next <- u.send("other", "1") }()
+		synctest.Wait()
+		u.b.set(false, false)
+		if err := <-next; !errors.Is(late, ingest.ErrSpooled) || err != nil {
+			t.Errorf("with no time for the log: %v; another that has time for it: %v", late, err)
+		}
+		synctest.Wait()
+		u.b.set(true, false)
+		go func() { next <- u.send("other", "2") }()
+		time.Sleep(8*time.Second - time.Millisecond) // it has given the log up when the one that has no time does
+		_ = u.s.Append(t.Context(), time.Now().Add(5*time.Millisecond), "events.acme.orders", &schemas.Event{ID: "3", Source: "/acme/orders", Entity: "late"})
+		at := time.Now()
+		if u.spooled("third", "1"); time.Since(at) > 0 {
+			t.Errorf("the log was asked for %s behind one that had no time, though it is away", time.Since(at))
+		}
+		<-next
+		u.b.set(false, false)
+		time.Sleep(3 * time.Second)
+		u.b.set(true, false)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		e := &schemas.Event{ID: "1", Source: "/acme/orders", Entity: "a"}
@@ -1285,7 +1306,7 @@ func TestInTheLogAfterAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.move(q.lanes[calls[0].lane()]) // for an older one, which was given up meanwhile
-	_, err = q.leave(t.Context(), calls, time.Now(), nil)
+	_, err = q.leave(t.Context(), calls, time.Now(), time.Time{}, nil)
 	if !errors.Is(err, ingest.ErrSpooled) || len(q.batch)+len(q.lanes) > 0 || u.s.size.Load() != 0 {
 		t.Errorf("%v; %d to be written, %d entities, %d bytes", err, len(q.batch), len(q.lanes), u.s.size.Load())
 	}

@@ -613,6 +613,7 @@ func TestMoveFindsAChange(t *testing.T) {
 	for _, change := range []string{
 		`UPDATE progress SET next_offset = next_offset + 1, high_offset = high_offset + 1, revision = revision + 1`,
 		`UPDATE approvals SET first_by = 'jo'`,
+		`UPDATE approvals SET told_at = now(), tell_at = NULL, made = 'x'`,
 		`UPDATE stops SET accepted_at = now(), accepted_by = 'jo', accepted_reason = 'r'`,
 		`UPDATE replays SET started_at = now(), started_by = 'jo', reason = 'r'`,
 		`UPDATE replays SET cancelled_at = now()`,

@@ -163,7 +163,7 @@ func (v *mover) number(ctx context.Context) error {
 // stands is a text that changes with what the old ledger has of the subscription.
 func (v *mover) stands(ctx context.Context, from querier) (text string, err error) {
 	err = from.QueryRow(ctx, `SELECT concat_ws(' ', count(*), sum(f.epoch), sum(p.revision), sum(p.next_lane_seq), max(c.id), max(r.id), max(q.id),
-			(SELECT md5(string_agg(a.id || a.state || coalesce(a.first_by, ''), ' ' ORDER BY a.id)) FROM approvals a JOIN subscriptions s ON s.id = a.subscription WHERE s.name = $1),
+			(SELECT md5(string_agg(concat_ws(' ', a.id, a.state, a.first_by, a.told_at, a.made, a.closed_at), ' ' ORDER BY a.id)) FROM approvals a JOIN subscriptions s ON s.id = a.subscription WHERE s.name = $1),
 			(SELECT md5(string_agg(concat_ws(' ', y.id, y.bounds, y.started_at, y.cancelled_at), ' ' ORDER BY y.id)) FROM replays y JOIN subscriptions s ON s.id = y.subscription WHERE s.name = $1),
 			(SELECT count(k.accepted_at) FROM stops k JOIN subscriptions s ON s.id = k.subscription WHERE s.name = $1))
 		FROM subscriptions s JOIN fences f ON f.subscription = s.id LEFT JOIN progress p ON p.fence = f.id

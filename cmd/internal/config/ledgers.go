@@ -113,30 +113,48 @@ func (c *Config) Ledger() Ledger {
 	return Ledger{Postgres: c.Postgres, Path: "postgres"}
 }
 
-// LedgerNow returns the ledger of a process that runs, which was start when it began: who logs in there may be another by now. Where the files do
-// not have it any more it is start.
+// LedgerNow returns the ledger of a process that runs, which was start when it began: who logs in there may be another by now, as the subscription
+// says whose ledger it began with, or else another one. One that is new may lead elsewhere by the same reference, and is not followed.
 func (c *Config) LedgerNow(start Ledger) Ledger {
+	now := start
 	if c.ours == (ledgerKey{}) {
-		return Ledger{Postgres: c.Postgres, Path: "postgres"}
+		now.URL = newestURL(start.URL, c.Postgres.URL)
+		return now
 	}
 	for _, s := range c.subscriptions() {
-		if c.chooses(s) && c.ledgerOf(s) == c.ours {
-			return c.newLedger(s)
+		if !c.chooses(s) || c.ledgerOf(s) != c.ours {
+			continue
+		}
+		first := s.path()+".postgres" == start.Path
+		if first || now.URL == start.URL {
+			now.URL = newestURL(start.URL, s.Postgres.URL)
+		}
+		if first {
+			break
 		}
 	}
-	return start
+	return now
 }
 
-// withoutLogin returns a ledger's URL without its user and password, which new connections take from what was read last.
+// withoutLogin returns a ledger's URL without its user and password, which new connections take from what was read last. The user stays where no
+// database is named: Postgres takes the one that is called as the user.
 func withoutLogin(of schemas.Secret) schemas.Secret {
 	u, err := url.Parse(of.Reveal())
 	if err != nil {
 		return of
 	}
 	q := u.Query()
-	q.Del("user")
+	database := slices.Concat(q["dbname"], q["database"])
+	if len(database) == 0 {
+		database = []string{strings.Trim(u.Path, "/")}
+	}
+	u.User = url.User(u.User.Username())
+	if !slices.Contains(database, "") {
+		u.User = nil
+		q.Del("user")
+	}
 	q.Del("password")
-	u.User, u.RawQuery = nil, q.Encode()
+	u.RawQuery = q.Encode()
 	return schemas.NewSecret(u.String())
 }
 

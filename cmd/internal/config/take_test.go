@@ -118,15 +118,20 @@ func TestTake(t *testing.T) {
 func TestTakeLogin(t *testing.T) {
 	t.Parallel()
 	const first, second = "postgres://u:one@127.0.0.1/x?application_name=a", "postgres://v:two@127.0.0.1/x?application_name=a"
+	const userOne, userTwo = "postgres://u:one@127.0.0.1:5432", "postgres://v:two@127.0.0.1:5432" // whose database is called as the user
 	for _, tt := range []struct {
-		url, edit string // what the reference leads to, and what else changes
-		want      string
-		waits     int
+		first, url, edit string // what the reference led to and leads to, and what else changes
+		want             string
+		waits            int
 	}{
-		{second, "", second, 0},
-		{second, ", connections: 9", second, 1},
-		{strings.Replace(second, "127.0.0.1", "127.0.0.2", 1), "", first, 1},
-		{strings.Replace(second, "=a", "=b", 1), "", first, 1},
+		{first, second, "", second, 0},
+		{first, second, ", connections: 9", second, 1},
+		{first, strings.Replace(second, "127.0.0.1", "127.0.0.2", 1), "", first, 1},
+		{first, strings.Replace(second, "=a", "=b", 1), "", first, 1},
+		{userOne, userTwo, "", userOne, 1},
+		{userOne + "?dbname=", userTwo + "?dbname=", "", userOne + "?dbname=", 1},
+		{userOne, strings.Replace(userOne, "one", "two", 1), "", strings.Replace(userOne, "one", "two", 1), 0},
+		{userOne + "?dbname=x", userTwo + "?dbname=x", "", userTwo + "?dbname=x", 0},
 	} {
 		for _, own := range []bool{false, true} {
 			of, o := "URL", Options{Roles: ServeRoles(), Run: true}
@@ -134,25 +139,61 @@ func TestTakeLogin(t *testing.T) {
 				of, o.Subscriptions = "OWN", []string{"alpha.triage"}
 			}
 			read := func(url, edit string) *Config {
-				env := map[string]string{"URL": first, "OWN": first, of: url}
+				env := map[string]string{"URL": tt.first, "OWN": tt.first, of: url}
 				c, problems := load(strings.Replace(takeText, "${env:"+of+"}\"", "${env:"+of+"}\""+edit, 1), env, nil, o)
 				if len(problems) > 0 {
 					t.Fatal(problems)
 				}
 				return c
 			}
-			running := read(first, "")
+			running := read(tt.first, "")
 			taken, waits := running.Take(read(tt.url, tt.edit), Taking{Roles: o.Roles})
 			if got := taken.LedgerNow(running.Ledger()).URL.Reveal(); got != tt.want || len(waits) != tt.waits {
 				t.Errorf("of its own: %t, %s%s: it logs in by %s, and %v waits", own, tt.url, tt.edit, got, waits)
 			}
 			if own {
 				delete(taken.Teams["alpha"].Subscriptions, "triage")
-				if got := taken.LedgerNow(running.Ledger()).URL.Reveal(); got != first {
+				if got := taken.LedgerNow(running.Ledger()).URL.Reveal(); got != tt.first {
 					t.Errorf("a subscription that is taken out leaves %s", got)
 				}
 			}
 		}
+	}
+}
+
+// TestTakeLoginOfNew: a new subscription has the ledger of one that runs, by what is written, and the file of the reference leads elsewhere by now.
+func TestTakeLoginOfNew(t *testing.T) {
+	t.Parallel()
+	const first, login, elsewhere = "postgres://u:one@127.0.0.1/x", "postgres://v:two@127.0.0.1/x", "postgres://v:two@127.0.0.2/x"
+	read := func(url string, edits ...string) *Config {
+		c, problems := load(strings.NewReplacer(edits...).Replace(takeText), map[string]string{"URL": first, "OWN": url}, nil, Options{Roles: ServeRoles(), Run: true, Subscriptions: []string{"alpha.*"}})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return c
+	}
+	own := `sources: [mail], postgres: {url: "${env:OWN}"}, actions`
+	all := []string{"all: {sources: [mail], actions", "all: {" + own, "own: {sources: [mail], actions", "own: {" + own}
+	aaa := append([]string{"triage:", "aaa: {" + own + ": [{name: a, to: log}]}\n      triage:"}, all...)
+	running := read(first, all...)
+	start := running.Ledger()
+	start.Path = "teams.alpha.subscriptions.own.postgres"
+	start.OfTeam = true
+	for url, want := range map[string]string{elsewhere: first, login: login} {
+		taken, _ := running.Take(read(url, aaa...), Taking{Roles: ServeRoles()})
+		for _, gone := range []bool{false, true} {
+			if gone {
+				delete(taken.Teams["alpha"].Subscriptions, "own")
+			}
+			if got := taken.LedgerNow(start); got.URL.Reveal() != want || got.Path != start.Path || !got.OfTeam {
+				t.Errorf("it is taken out: %t; it logs in by %s, want %s; of %s, of a team: %t", gone, got.URL.Reveal(), want, got.Path, got.OfTeam)
+			}
+		}
+	}
+	taken, _ := running.Take(read(login, aaa...), Taking{Roles: ServeRoles()})
+	taken.Teams["alpha"].Subscriptions["own"] = running.Teams["alpha"].Subscriptions["own"] // its team's file has problems
+	if got := taken.LedgerNow(start).URL.Reveal(); got != first {
+		t.Errorf("the subscription that it began with says %s, and it logs in by %s", first, got)
 	}
 }
 

@@ -35,7 +35,7 @@ func TroubleOf(err error) Trouble {
 		return Transient // nothing was sent
 	}
 	if _, ok := errors.AsType[unreadError](err); ok {
-		return Transient // as above: a file is there again soon
+		return Transient // as above
 	}
 	answer, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
@@ -71,7 +71,7 @@ type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
 
-// unreadError is the error of a connection that was not tried, because nobody could read as whom.
+// unreadError is the error of a connection that was not tried, because nobody could read as whom, or it would lead elsewhere.
 type unreadError struct{ error }
 
 func (u unreadError) Unwrap() error { return u.error }

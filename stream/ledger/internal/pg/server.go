@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,6 +49,8 @@ const readOnly = "25006"
 // errUnparsed is said in the place of pgx's error, which would repeat the URL.
 var errUnparsed = errors.New("postgres url cannot be parsed")
 
+var errElsewhere = errors.New("postgres url leads to another server or database than at the start: start the process again to go there")
+
 // Pool makes a pool of at most conns connections, whose sessions have settings, and whose queries and transactions have the deadline within.
 // No connection is made before the first is needed.
 func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int32, within time.Duration) (*Pool, error) {
@@ -85,7 +87,8 @@ func (s *Server) Pool(ctx context.Context, settings map[string]string, conns int
 }
 
 // login has a connection log in as the URL says now, with the files that it names (certificates, a password file) as they are now: those of the
-// pool are of its start. Whoever has the URL change sees to it that it leads to the same place.
+// pool are of its start. Where certificates cannot be read, as while they are replaced, they are still those of the pool. A URL that leads elsewhere
+// by now is not followed.
 func (s *Server) login(c *pgconn.Config) error {
 	url := s.url
 	if s.now != nil {
@@ -95,14 +98,29 @@ func (s *Server) login(c *pgconn.Config) error {
 		}
 	}
 	now, err := pgconn.ParseConfig(url.Reveal())
-	if file, ok := errors.AsType[*fs.PathError](err); ok {
-		return unreadError{fmt.Errorf("of the postgres url: %w", file)}
+	unread := err != nil
+	if unread {
+		now, err = pgconn.ParseConfig(withoutCertificates(url.Reveal()))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return unreadError{errUnparsed}
+	case address(now) != address(c) || now.Database != c.Database:
+		return unreadError{errElsewhere}
+	case !unread:
+		c.TLSConfig, c.Fallbacks = now.TLSConfig, now.Fallbacks
 	}
-	c.User, c.Password, c.TLSConfig, c.Fallbacks = now.User, now.Password, now.TLSConfig, now.Fallbacks
+	c.User, c.Password = now.User, now.Password
 	return nil
+}
+
+// withoutCertificates returns a URL that names no files of certificates, nor has them from the environment: of a key, the last value counts.
+func withoutCertificates(url string) string {
+	sep := "?"
+	if strings.Contains(url, "?") {
+		sep = "&"
+	}
+	return url + sep + "sslrootcert=&sslcert=&sslkey="
 }
 
 // Pools returns the pools, in the order in which they were made.

@@ -20,7 +20,7 @@ const rotateLock = `SET LOCAL lock_timeout = '1500ms'`
 
 // rotate opens the next window once the current one has been written for its time, and creates the one after it. Batches
 // wait meanwhile: those in flight end first, those that come later see the new window. Where something else has locked the current window
-// for longer, it returns 0 and no error.
+// or the subscription for longer, it returns 0 and no error.
 func (s *Sweeper) rotate(ctx context.Context, subscription int32) (opened int32, err error) {
 	err = pgx.BeginFunc(ctx, s.hot, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, rotateLock); err != nil {
@@ -47,7 +47,7 @@ func (s *Sweeper) rotate(ctx context.Context, subscription int32) (opened int32,
 		return err
 	})
 	if pg.Locked(err) {
-		s.log.WarnContext(ctx, "dedupe window is locked by another session; a later sweep will open the next one", "error", pg.Redact(err))
+		s.log.WarnContext(ctx, "a dedupe window or its subscription is locked by another session; a later sweep will open the next one", "error", pg.Redact(err))
 		return 0, nil
 	}
 	if err == nil && opened != 0 {
