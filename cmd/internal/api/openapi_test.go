@@ -223,7 +223,7 @@ func TestDescribedRoutesAreThere(t *testing.T) {
 	c, _ := setup(t, nil)
 	for _, pattern := range openapi(t).operations() {
 		method, path, _ := strings.Cut(pattern, " ")
-		req, err := http.NewRequestWithContext(t.Context(), method, c.base+strings.NewReplacer("{partition}", "1", "{offset}", "2", "{", "", "}", "").Replace(path), nil)
+		req, err := http.NewRequestWithContext(t.Context(), method, c.base+strings.NewReplacer("{partition}", "1", "{offset}", "2", "{profile}", "profile?seconds=1", "{", "", "}", "").Replace(path), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
