@@ -97,21 +97,26 @@ func (s *Server) login(c *pgconn.Config) error {
 			return unreadError{err}
 		}
 	}
-	now, err := pgconn.ParseConfig(url.Reveal())
-	unread := err != nil
-	if unread {
-		now, err = pgconn.ParseConfig(withoutCertificates(url.Reveal()))
-	}
+	now, certificates, err := parseLogin(url.Reveal())
 	switch {
 	case err != nil:
 		return unreadError{errUnparsed}
 	case address(now) != address(c) || now.Database != c.Database:
 		return unreadError{errElsewhere}
-	case !unread:
+	case certificates:
 		c.TLSConfig, c.Fallbacks = now.TLSConfig, now.Fallbacks
 	}
 	c.User, c.Password = now.User, now.Password
 	return nil
+}
+
+// parseLogin parses a URL, and says whether the certificates that it names could be read.
+func parseLogin(url string) (c *pgconn.Config, certificates bool, err error) {
+	if c, err = pgconn.ParseConfig(url); err == nil {
+		return c, true, nil
+	}
+	c, err = pgconn.ParseConfig(withoutCertificates(url))
+	return c, false, err
 }
 
 // withoutCertificates returns a URL that names no files of certificates, nor has them from the environment: of a key, the last value counts.
