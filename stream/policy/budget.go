@@ -63,7 +63,7 @@ type capName struct{ path, of string }
 type namedCap struct {
 	counter string     // its name; each entity's goes on behind it
 	used    *usedShare // of all subscriptions that count in it
-	last    int64      // what a run has cost, of whichever entity; under Budgets.mu
+	last    int64      // what a run has cost, where entities have none of their own; under Budgets.mu
 }
 
 // charge is what an action was counted with before its attempt.
@@ -243,8 +243,10 @@ func (g *Budgets) After(a sink.Action, out sink.Outcome, class sink.Class) {
 	}
 	if out.Cost > 0 {
 		for _, r := range c.cost {
-			if r.cap.last = int64(out.Cost); r.limit.Name != r.cap.counter {
-				g.last[r.limit.Name] = r.cap.last
+			if r.limit.Name == r.cap.counter {
+				r.cap.last = int64(out.Cost)
+			} else {
+				g.last[r.limit.Name] = int64(out.Cost)
 			}
 		}
 	}
@@ -268,14 +270,12 @@ func (g *Budgets) uncharged(a sink.Action) *charge {
 	return c
 }
 
-// expected is what a run is counted with while it is not known what it costs: as the last, where that is not known of the entity as the last of all, and
-// never more than the limit. The caller holds mu.
+// expected is what a run is counted with while it is not known what it costs: as the last, of its entity where that has a budget of its own, and never more
+// than the limit. Another entity's says nothing: a dear one would stop a cheap one. The caller holds mu.
 func (g *Budgets) expected(of *namedCap, l counter.Limit) int64 {
 	last := of.last
 	if l.Name != of.counter {
-		if own, known := g.last[l.Name]; known {
-			last = own
-		}
+		last = g.last[l.Name]
 	}
 	return min(max(1, last), l.Units)
 }
