@@ -98,10 +98,11 @@ func (r *reconciler) ends(of names.Name) {
 }
 
 // settledOf returns what is settled of a source by earlier turns. A source that has changed begins with nothing, as the change may be what it needed; not one
-// with another token, which an app makes each ten minutes.
+// with another token, which an app makes each ten minutes, or with another way to fetch what its events name.
 func (r *reconciler) settledOf(of names.Name, source config.Source) *settledSource {
 	how := *source.Reconcile
 	how.Token, source.Reconcile = schemas.Secret{}, &how
+	source.Thin, source.Backfill = nil, nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if s := r.settled[of]; s == nil || !reflect.DeepEqual(s.source, source) {

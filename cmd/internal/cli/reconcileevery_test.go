@@ -140,7 +140,8 @@ func TestReconcileRests(t *testing.T) {
 		}
 		return cfg
 	}
-	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, "forebay.yaml", nil), load(reconcileToken, "", "")
+	thin := func(token string) string { return fmt.Sprintf(", thin: {url: \"https://api.example/{id}\", headers: {Authorization: %s}}", token) }
+	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, "forebay.yaml", nil), load(reconcileToken, thin("a"), "")
 	turn := func(what string, want ...string) {
 		t.Helper()
 		f.asked = nil
@@ -151,11 +152,11 @@ func TestReconcileRests(t *testing.T) {
 	intake.status = http.StatusRequestEntityTooLarge
 	turn("at first", "2", "1") // whose new attempt is 1002
 	turn("at once again")
-	cfg = load(reconcileToken, "", ", more: {preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa]}")
+	cfg = load(reconcileToken, thin("a"), ", more: {preset: github, secrets: [aaaaaaaaaaaaaaaaaaaa]}")
 	turn("with another source")
 	f.token = "another token, as an app has each ten minutes"
-	cfg = load(f.token, "", "")
-	turn("by another token")
+	cfg = load(f.token, thin("b"), "")
+	turn("by other tokens")
 	f.token = reconcileToken
 	cfg = load(reconcileToken, ", max_body: 20MiB", "")
 	turn("as a source that takes more", "2", "1002")

@@ -32,6 +32,7 @@ func TestRotate(t *testing.T) {
 	}{
 		{"one", []*time.Time{ago(time.Minute)}, "k", "is read when a process starts: restart the intakes", true, false, github, 0},
 		{"one beside one that has ended", []*time.Time{ago(time.Hour), nil}, "rk", "has ended: take it out of the file", true, false, github, 1},
+		{"the only one has ended", []*time.Time{ago(time.Hour)}, "r", "nothing is taken until another one is in the file", true, false, github, 1},
 		{"old one still used", []*time.Time{ago(time.Hour), ago(time.Minute)}, "kk", "keep it", false, false, github, 0},
 		{"old one quiet for four days", []*time.Time{ago(4 * day), ago(time.Minute)}, "rk", "take it out of the file;", false, false, github, 0},
 		{"new one has verified nothing", []*time.Time{ago(4 * day), nil}, "kr", "verified nothing yet: take it out of the file, unless it is the new one", false, false, github, 0},
