@@ -160,7 +160,7 @@ func TestLateReports(t *testing.T) {
 	if len(list) != 1 || !list[0].Past {
 		t.Fatalf("attempted again: %+v", list)
 	}
-	if err := f.n.EndReport(t.Context(), list[0]); err != nil {
+	if late, err := f.n.EndReport(t.Context(), list[0]); err != nil || !late {
 		t.Fatal(err)
 	}
 	if s := f.action(ref(c, 1, 1)); s.Outcome != "late" || len(f.reports(c)) != 0 {
@@ -198,7 +198,7 @@ func TestLateReports(t *testing.T) {
 		list[0].Source != "/acme/github" || list[0].EventID != "costs-1" || list[0].Entity != "costs" {
 		t.Fatalf("with a cost: %+v", list)
 	}
-	if err := f.n.EndReport(t.Context(), list[0]); err != nil || len(f.reports(c)) != 0 {
+	if late, err := f.n.EndReport(t.Context(), list[0]); err != nil || !late || len(f.reports(c)) != 0 {
 		t.Fatal(err)
 	}
 	if got := f.resultReported(Report{AttemptRef: ref(c, 3, 1), Status: Done, Cost: 7}); got != "late" {
