@@ -37,7 +37,7 @@ type Ledger interface {
 
 	// What destinations report later.
 	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
-	EndReport(ctx context.Context, r ledger.OpenReport) error
+	EndReport(ctx context.Context, r ledger.OpenReport) (late bool, err error)
 	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
 	// Cancel notes that what a destination has taken is not wanted any more.
 	Cancel(ctx context.Context, c *ledger.Claim, a ledger.AttemptRef, told bool) (fenced bool, err error)

@@ -40,6 +40,8 @@ type memory struct {
 	outcomes map[ledger.AttemptRef]string
 	failLong error // of what is read of it
 	reads    int   // of reports
+	// The next report to be ended is not late any more, and is again the next time.
+	leaveOpen bool
 }
 
 // row is an action with when its retry is due, by the double's clock.

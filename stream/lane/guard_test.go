@@ -554,6 +554,9 @@ func TestGuardsHearWhatLateResultsHaveCost(t *testing.T) {
 		mu.Lock()
 		told = nil
 		mu.Unlock()
+		r.mem.mu.Lock()
+		r.mem.leaveOpen = true
+		r.mem.mu.Unlock()
 		r.mem.reportBy(1, 3, r.mem.epochOf(1, 3), ledger.Done)
 		time.Sleep(time.Minute)
 		mu.Lock()

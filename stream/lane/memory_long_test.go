@@ -73,14 +73,15 @@ func (m *memory) Reports(ctx context.Context, claims []*ledger.Claim) (list []le
 	return list, nil
 }
 
-func (m *memory) EndReport(ctx context.Context, r ledger.OpenReport) error {
+func (m *memory) EndReport(ctx context.Context, r ledger.OpenReport) (late bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := ctx.Err(); err != nil {
-		return err
+	if m.leaveOpen || ctx.Err() != nil {
+		m.leaveOpen = false
+		return false, ctx.Err()
 	}
 	m.endReport(r.AttemptRef, "late")
-	return nil
+	return true, nil
 }
 
 // SilenceLeft leaves out what is not processing, as the ledger does.

@@ -133,8 +133,12 @@ func (r *reportReader) read(ctx context.Context) error {
 		return err
 	}
 	for _, late := range r.takeReports(claims, list) {
-		if err := r.ledger.EndReport(ctx, late); err != nil {
+		ended, err := r.ledger.EndReport(ctx, late)
+		if err != nil {
 			return err
+		}
+		if !ended { // it counts by now, and so does its cost, once it is applied
+			continue
 		}
 		if late.Cost > 0 {
 			a := sink.Action{ID: late.ID, Name: late.Name, Subscription: r.s.q.cfg.Subscription, Destination: late.Destination, Attempt: late.Attempt,

@@ -181,7 +181,7 @@ func (o *CommandResult) apply(ctx context.Context, tx pgx.Tx, win *windowSet, c 
 }
 
 // change changes the action's row, in window w, as the command asks, and sets the outcome and the new status. A command that does not fit
-// the action's status changes nothing.
+// the action's status changes nothing. apply has locked the row: a late report has ended before ReopenDone looks, or finds the action failed (see EndLate).
 func (o *CommandResult) change(ctx context.Context, tx pgx.Tx, w int32, cmd Command) error {
 	was := o.Status
 	switch {

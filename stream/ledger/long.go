@@ -3,6 +3,7 @@ package ledger
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/forebay-io/forebay/schemas"
@@ -35,8 +36,8 @@ type Report struct {
 	Cost     int64  // of the run, as sink.Cost; 0: nothing is said
 }
 
-// LateWrite records that a report changed nothing.
-const LateWrite = `UPDATE results SET ended_at = now(), outcome = 'late'
+// lateWrite records that a report changed nothing.
+const lateWrite = `UPDATE results SET ended_at = now(), outcome = 'late'
 WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND epoch = $4 AND ended_at IS NULL`
 
 // ReopenDone has the late reports of an action that say done count again, where it is failed now and so to be attempted: what is done must not be
@@ -156,10 +157,48 @@ func (r *reportRow) report(c *Claim) OpenReport {
 	return o
 }
 
-// EndReport ends a report that changes nothing any more.
-func (n *Namespace) EndReport(ctx context.Context, r OpenReport) error {
-	_, err := n.ledger.hot.Exec(ctx, LateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
-	return pg.Unavailable("end a late result of "+n.spec.Name, err)
+// EndReport ends a report that was read as past. late is false if it has not ended as late: it counts by now, since its action is to run again,
+// or was applied.
+func (n *Namespace) EndReport(ctx context.Context, r OpenReport) (late bool, err error) {
+	late, err = n.ledger.EndLate(ctx, n.ledger.hot, &r.Report)
+	return late, pg.Unavailable("end a late result of "+n.spec.Name, err)
+}
+
+// EndLate ends a report that was late when its action was read, unless it is not by now, and reports whether it has ended as late. It locks the
+// action's row: a replay commits before it, and the report counts, or comes after it, and ReopenDone finds the report.
+func (l *Ledger) EndLate(ctx context.Context, from *Pool, r *Report) (late bool, err error) {
+	err = l.InWindowsOf(ctx, from, r.Fence, func(windows []int32) error {
+		return pgx.BeginFunc(ctx, from, func(tx pgx.Tx) error {
+			if late, err = r.stillLate(ctx, tx, windows); err != nil || !late {
+				return err
+			}
+			if _, err := tx.Exec(ctx, lateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch); err != nil {
+				return err
+			}
+			// not by the write itself, which does not see an end that it has waited for
+			return tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM results WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND epoch = $4 AND outcome = 'late')`,
+				r.Fence, r.LaneSeq, r.Attempt, r.Epoch).Scan(&late)
+		})
+	})
+	return late && err == nil, err
+}
+
+// stillLate reports whether a report that was late is so by the action's row, and locks that. An action without a row is done, or was dropped with
+// its window.
+func (r *Report) stillLate(ctx context.Context, tx pgx.Tx, windows []int32) (bool, error) {
+	for _, w := range windows {
+		var (
+			is       Status
+			attempts int
+			epoch    int64
+		)
+		err := tx.QueryRow(ctx, OfWindow(w, `SELECT status, attempts, attempt_epoch FROM actions_w{w} WHERE fence = $1 AND lane_seq = $2 FOR SHARE`),
+			r.Fence, r.LaneSeq).Scan(&is, &attempts, &epoch)
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return err == nil && r.Late(is, attempts, epoch), err
+		}
+	}
+	return true, nil
 }
 
 // SilenceLeft returns, by lane_seq, how long actions of a claim that are processing may still be without a heartbeat, by the ledger's clock.

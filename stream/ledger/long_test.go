@@ -160,7 +160,7 @@ func TestLateReports(t *testing.T) {
 	if len(list) != 1 || !list[0].Past {
 		t.Fatalf("attempted again: %+v", list)
 	}
-	if err := f.n.EndReport(t.Context(), list[0]); err != nil {
+	if late, err := f.n.EndReport(t.Context(), list[0]); err != nil || !late {
 		t.Fatal(err)
 	}
 	if s := f.action(ref(c, 1, 1)); s.Outcome != "late" || len(f.reports(c)) != 0 {
@@ -198,7 +198,7 @@ func TestLateReports(t *testing.T) {
 		list[0].Source != "/acme/github" || list[0].EventID != "costs-1" || list[0].Entity != "costs" {
 		t.Fatalf("with a cost: %+v", list)
 	}
-	if err := f.n.EndReport(t.Context(), list[0]); err != nil || len(f.reports(c)) != 0 {
+	if late, err := f.n.EndReport(t.Context(), list[0]); err != nil || !late || len(f.reports(c)) != 0 {
 		t.Fatal(err)
 	}
 	if got := f.resultReported(Report{AttemptRef: ref(c, 3, 1), Status: Done, Cost: 7}); got != "late" {
@@ -210,6 +210,38 @@ func TestLateReports(t *testing.T) {
 	f.exec(`CREATE TRIGGER ends AFTER INSERT ON results FOR EACH ROW EXECUTE FUNCTION ends()`)
 	if got := f.resultReported(Report{AttemptRef: ref(c, 1, 3), Status: Done}); got != "late" {
 		t.Errorf("ended meanwhile: %s", got)
+	}
+}
+
+// A report that is read as late while a replay is in flight is not ended before the replay is: it counts then.
+func TestEndOfALateReportWaitsForAReplay(t *testing.T) {
+	t.Parallel()
+	f, c := accepted(t, 0)
+	f.record(Result{Claim: c, LaneSeq: 1, Status: Dead, Attempt: 1, Class: "timeout"})
+	f.resultReported(Report{AttemptRef: ref(c, 1, 1), Status: Done, Cost: 7})
+	list := f.reports(c)
+	replay, err := f.connect().Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = replay.Rollback(t.Context()) }()
+	if _, err := replay.Exec(t.Context(), `UPDATE actions SET status = 'failed', open = true, next_at = now(), finished_at = NULL WHERE lane_seq = 1`); err != nil {
+		t.Fatal(err)
+	}
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		if late, err := f.n.EndReport(t.Context(), list[0]); late || err != nil {
+			t.Error(late, err)
+		}
+	}()
+	f.waitForLock(`SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND $1 = ANY (pg_blocking_pids(pid))`, int32(replay.Conn().PgConn().PID()), over)
+	if err := replay.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-over
+	if list = f.reports(c); len(list) != 1 || list[0].Past || list[0].Cost != 7 {
+		t.Errorf("%+v", list)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 //   - gives a row to what has none and leaves what is done: actionsInsert, actionsUpdate, copyInsert. actionsStand and actionsKnown
 //     ask for the rows instead. attemptsInsert keeps what stands there, and copyUpdate a copy: there the row is what is wanted;
 //   - takes away, or ends, what may be there: rejectedDelete, linesForget, moveOutOfLog, backfillsReplace, the stops that a claim ends;
-//   - says again what was said, and is asked again until it is: resultEnd, commandEnd of what was not found, staleWrite, LateWrite,
+//   - says again what was said, and is asked again until it is: resultEnd, commandEnd of what was not found, staleWrite, lateWrite,
 //     beatWrite, the end of a backfill, exportedWrite (see there), topics.left_at.
 var (
 	// fenceCheck locks fences first, sorted. After the wait for a lock it checks the row again, so it sees a claim made meanwhile.

@@ -70,7 +70,7 @@ type running interface {
 	Commit(ctx context.Context, r ledger.Result, s sink.Statement) (tag string, err error)
 	Committed(ctx context.Context, r ledger.Result) (done bool, err error)
 	Reports(ctx context.Context, claims []*ledger.Claim) ([]ledger.OpenReport, error)
-	EndReport(ctx context.Context, r ledger.OpenReport) error
+	EndReport(ctx context.Context, r ledger.OpenReport) (late bool, err error)
 	SilenceLeft(ctx context.Context, c *ledger.Claim, laneSeqs []int64) (map[int64]time.Duration, error)
 	Cancel(ctx context.Context, c *ledger.Claim, a ledger.AttemptRef, told bool) (fenced bool, err error)
 }

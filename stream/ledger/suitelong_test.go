@@ -21,6 +21,14 @@ func (f *fixture) result(c *ledger.Claim, laneSeq int64, status ledger.Status) {
 	}
 }
 
+// endReport ends a report that was read as past; late says whether it is so still.
+func (f *fixture) endReport(r ledger.OpenReport, late bool) {
+	f.Helper()
+	if got, err := f.l.EndReport(f.ctx(), r); err != nil || got != late {
+		f.Errorf("report of attempt %d of action %d ended as late: %t, %v", r.Attempt, r.LaneSeq, got, err)
+	}
+}
+
 // reports are those that are to be applied, as "1/1:done:a:past".
 func (f *fixture) reports(claims ...*ledger.Claim) (out []string) {
 	f.Helper()
@@ -71,9 +79,7 @@ var finishingLater = []property{
 		}
 		for range 2 {
 			for _, r := range list {
-				if err := f.l.EndReport(f.ctx(), r); err != nil {
-					f.Fatal(err)
-				}
+				f.endReport(r, true)
 			}
 		}
 		f.is("noted as late", f.reports(c))
@@ -92,7 +98,7 @@ var finishingLater = []property{
 		f.is("attempted again", f.reports(c), "1/1:done:a:past", "2/1:failed:b:past")
 		list, err := f.l.Reports(f.ctx(), []*ledger.Claim{c})
 		for _, r := range list {
-			err = errors.Join(err, f.l.EndReport(f.ctx(), r))
+			f.endReport(r, true)
 		}
 		said := func(when string, want int) {
 			f.Helper()
@@ -120,7 +126,7 @@ var finishingLater = []property{
 		}
 		list, err := f.l.Reports(f.ctx(), []*ledger.Claim{c})
 		for _, r := range list[:2] { // the third is asked for before its owner has ended it
-			err = errors.Join(err, f.l.EndReport(f.ctx(), r))
+			f.endReport(r, true)
 		}
 		if err != nil {
 			f.Fatal(err)
@@ -137,6 +143,23 @@ var finishingLater = []property{
 		if f.is("read", got, "1:done:false:0", "3:done:false:250000"); err != nil {
 			f.Fatal(err)
 		}
+	}},
+	{"what was said to be done is read again where its action is to run again before its owner has ended it as too late", func(f *fixture) {
+		c := f.claim(0)
+		f.apply(c, seq(0, "a", 1))
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, ID: actionID("a-1"), Status: ledger.Dead, Attempt: 1, Packed: []byte("kept")})
+		f.result(c, 1, ledger.Done)
+		list, err := f.l.Reports(f.ctx(), []*ledger.Claim{c})
+		if err != nil || len(list) != 1 || !list[0].Past {
+			f.Fatal(list, err)
+		}
+		f.ask(actionID("a-1"), ledger.Replay, ledger.CommandDetail{})
+		f.is("applied", f.applyLaneCommands(c), "1:runs again:failed")
+		f.endReport(list[0], false)
+		f.is("it counts, with its cost", f.reports(c), "1/1:done:a")
+		f.record(ledger.Result{Claim: c, LaneSeq: 1, Status: ledger.Done, Attempt: 1, Reported: true})
+		f.endReport(list[0], false)
+		f.is("applied", f.reports(c))
 	}},
 	{"a report of an attempt that a killed owner has not recorded is not one of the next owner's", func(f *fixture) {
 		killed := f.claim(0)

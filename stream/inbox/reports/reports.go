@@ -113,7 +113,7 @@ func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 		return Recorded, err
 	case outcome == "late":
 		return Late, nil
-	case late && (r.Cost > 0 || rs.markLate(ctx, r.AttemptRef)): // what it has cost counts all the same: the owner ends it
+	case late && (r.Cost > 0 || rs.markLate(ctx, &r)): // what it has cost counts all the same: the owner ends it
 		return Late, nil
 	case first:
 		return Recorded, nil
@@ -121,13 +121,9 @@ func (rs *Reports) report(ctx context.Context, r ledger.Report) (State, error) {
 	return Repeated, nil
 }
 
-// markLate marks a report as late, unless the owner has. It returns false if the owner has applied the report meanwhile, or the database fails.
-func (rs *Reports) markLate(ctx context.Context, r ledger.AttemptRef) (late bool) {
-	_, err := rs.quick.Exec(ctx, ledger.LateWrite, r.Fence, r.LaneSeq, r.Attempt, r.Epoch)
-	if err == nil { // not by the write itself, which does not see an end that it has waited for
-		err = rs.quick.QueryRow(ctx, `SELECT coalesce(outcome = 'late', false) FROM results WHERE fence = $1 AND lane_seq = $2 AND attempt = $3 AND epoch = $4`,
-			r.Fence, r.LaneSeq, r.Attempt, r.Epoch).Scan(&late)
-	}
+// markLate marks a report as late, unless the owner has. It returns false if it counts by now, the owner has applied it, or the database fails.
+func (rs *Reports) markLate(ctx context.Context, r *ledger.Report) bool {
+	late, err := rs.ledger.EndLate(ctx, rs.quick, r)
 	return err == nil && late
 }
 

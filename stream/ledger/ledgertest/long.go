@@ -15,7 +15,8 @@ import (
 // report is what a destination reported, until it is applied or noted as late.
 type report struct {
 	ledger.Report
-	ended bool
+	ended   bool
+	applied bool // that is how it ended
 }
 
 // Report is inbox.Inbox.Report. An attempt has one report, the first; one that comes too late is kept as that.
@@ -45,17 +46,27 @@ func (m *Memory) reportOf(ref ledger.AttemptRef) *report {
 	return nil
 }
 
-// endReport notes that nothing is to be done for a report any more. The caller holds mu.
-func (m *Memory) endReport(ref ledger.AttemptRef) {
-	if r := m.reportOf(ref); r != nil {
-		r.ended = true
+// endApplied ends a report as applied. The caller holds mu.
+func (m *Memory) endApplied(ref ledger.AttemptRef) {
+	if r := m.reportOf(ref); r != nil && !r.ended {
+		r.ended, r.applied = true, true
 	}
+}
+
+// endLate ends a report that was late, unless it is not by now or was applied, and reports whether it has ended as late. The caller holds mu.
+func (m *Memory) endLate(r *ledger.Report) bool {
+	a, known := m.fences[r.Fence-1].actions[r.LaneSeq], m.reportOf(r.AttemptRef)
+	if known == nil || known.applied || a != nil && a.withRow && !r.Late(a.status, a.attempts, a.epoch) {
+		return false
+	}
+	known.ended = true
+	return true
 }
 
 // reopenDone has what was said too late to be done count again. The caller holds mu.
 func (m *Memory) reopenDone(of ledger.AttemptRef) {
 	for _, r := range m.reports {
-		if r.ended && r.Fence == of.Fence && r.LaneSeq == of.LaneSeq && r.Status == ledger.Done {
+		if r.ended && !r.applied && r.Fence == of.Fence && r.LaneSeq == of.LaneSeq && r.Status == ledger.Done {
 			r.ended, r.Cost = false, 0
 		}
 	}
@@ -92,12 +103,12 @@ func (m *Memory) openReport(c *ledger.Claim, r ledger.Report) ledger.OpenReport 
 }
 
 // EndReport is [ledger.Namespace.EndReport].
-func (p *Process) EndReport(ctx context.Context, r ledger.OpenReport) error {
-	err := p.transaction(ctx, "endreport", shared, nil, func() error {
-		p.m.endReport(r.AttemptRef)
+func (p *Process) EndReport(ctx context.Context, r ledger.OpenReport) (late bool, err error) {
+	err = p.transaction(ctx, "endreport", shared, nil, func() error {
+		late = p.m.endLate(&r.Report)
 		return nil
 	})
-	return unavailable("end a late result of "+p.spec.Name, p.waitIfKilled(ctx, err))
+	return late && err == nil, unavailable("end a late result of "+p.spec.Name, p.waitIfKilled(ctx, err))
 }
 
 // SilenceLeft is [ledger.Namespace.SilenceLeft].

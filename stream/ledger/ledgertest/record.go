@@ -113,7 +113,7 @@ func (m *Memory) record(sorted []*ledger.Result, fenced map[int32]bool, waited t
 			m.applyResult(a, r, m.claims[r.Claim].completes(r), waited)
 		}
 		if r.Reported {
-			m.endReport(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt, Epoch: cmp.Or(r.Epoch, r.Claim.Epoch)})
+			m.endApplied(ledger.AttemptRef{Fence: r.Claim.ID, LaneSeq: r.LaneSeq, Attempt: r.Attempt, Epoch: cmp.Or(r.Epoch, r.Claim.Epoch)})
 		}
 	}
 	return nil
