@@ -140,7 +140,9 @@ func TestReconcileRests(t *testing.T) {
 		}
 		return cfg
 	}
-	thin := func(token string) string { return fmt.Sprintf(", thin: {url: \"https://api.example/{id}\", headers: {Authorization: %s}}", token) }
+	thin := func(token string) string {
+		return fmt.Sprintf(", thin: {url: \"https://api.example/{id}\", headers: {Authorization: %s}}", token)
+	}
 	r, cfg := newReconciler(t.Context(), &env{log: slog.New(slog.DiscardHandler)}, "forebay.yaml", nil), load(reconcileToken, thin("a"), "")
 	turn := func(what string, want ...string) {
 		t.Helper()
