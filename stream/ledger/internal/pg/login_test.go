@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/forebay-io/forebay/schemas"
+	"github.com/forebay-io/forebay/schemas/short"
 )
 
 // A role gets another password while a pool is open: what is open stays good, and what is made from then on logs in by what file or URL say now,
@@ -105,6 +106,7 @@ func TestLoginIsReadForEachConnection(t *testing.T) {
 // A URL that leads elsewhere by now is not followed: neither its address, nor with its login to the one that was.
 func TestLoginElsewhereIsRefused(t *testing.T) {
 	t.Parallel()
+	short.NeedsServer(t, "PostgreSQL")
 	to, err := url.Parse(os.Getenv("TEST_DATABASE_URL"))
 	if err != nil {
 		t.Fatal(err)
