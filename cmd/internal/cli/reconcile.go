@@ -97,7 +97,7 @@ func (c *sourcesReconcileCmd) setting(flag string) string {
 // next says when it is asked again.
 func (c *sourcesReconcileCmd) next() string {
 	if c.settled == nil {
-		return "run the same command then"
+		return "run the same command again"
 	}
 	return "the next interval asks again"
 }

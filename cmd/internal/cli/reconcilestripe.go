@@ -167,6 +167,6 @@ func (c *sourcesReconcileCmd) post(e *env, to *namedSource, m *missed, header ht
 		}
 		why := whyRefused([]sent{{Answer: answer}}, func() string { return whyUnauthorized(e, to, c.URL != "") })
 		// So would be those behind it, which may be of the same entity.
-		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; from there on %s", plain(m.ID), why, c.next())}
+		return &exitError{code: exitFailed, err: fmt.Errorf("the intake refused %s%s; once that is mended, %s", plain(m.ID), why, c.next())}
 	}
 }

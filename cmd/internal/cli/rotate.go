@@ -61,7 +61,7 @@ const unknownHorizon = 3 * 24 * time.Hour
 func rotate(i *api.SourceItem, info provider.Info, now time.Time) rotation {
 	horizon := cmp.Or(info.RetryHorizon.Std(), unknownHorizon)
 	r := rotation{Source: i.Team + "/" + i.Source, Horizon: horizon.Seconds()}
-	if i.Keys == 1 || i.Keys == 0 && i.Seen != nil && len(i.Seen.Secrets) > 0 { // of several, one is new
+	if i.Keys == 1 || i.Keys == 0 && i.Seen != nil && len(i.Seen.Secrets) > 0 { // beside several that are taken, the new one is there already
 		r.NewSecret = newSecret(info.Scheme)
 		_, err := verify.New(info.Verify, []schemas.Secret{schemas.NewSecret(r.NewSecret)})
 		if e, ok := errors.AsType[*verify.Error](err); ok && e.Reason == verify.BadKey { // else it is the file that says how a delivery is verified

@@ -113,8 +113,8 @@ func (c *Config) Ledger() Ledger {
 	return Ledger{Postgres: c.Postgres, Path: "postgres"}
 }
 
-// LedgerNow returns the ledger of a process that runs, which was start when it began: who logs in there may be another by now, as the subscription
-// says whose ledger it began with, or else another one. One that is new may lead elsewhere by the same reference, and is not followed.
+// LedgerNow returns the ledger of a process that runs, which was start when it began, with the user and password that were read last: of the
+// subscription that start is of or, where that is gone, of another one with the same ledger. A URL that leads elsewhere is not followed.
 func (c *Config) LedgerNow(start Ledger) Ledger {
 	now := start
 	if c.ours == (ledgerKey{}) {
